@@ -1,0 +1,66 @@
+"""What a kind adds to its schema: defaults, what the server owns, and checks that a schema cannot state.
+
+A `Rules` value is a bundle of pure functions over decoded objects. They get objects that already passed the schema
+(right types, no nulls, no unknown fields), so they check meaning, not shape. They never look at other objects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.api.document import Manifest
+    from allhands.api.errors import FieldError
+
+
+def _leave(_object: Manifest) -> None:
+    return None
+
+
+def _leave_both(_new: Manifest, _old: Manifest) -> None:
+    return None
+
+
+def _never(_object: Manifest) -> bool:
+    return False
+
+
+def _accept(_object: Manifest) -> list[FieldError]:
+    return []
+
+
+def _accept_both(_new: Manifest, _old: Manifest) -> list[FieldError]:
+    return []
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The behaviour of one kind. Every function that changes an object does so in place."""
+
+    default: Callable[[Manifest], None] = _leave
+    """Fills absent fields, on every write, as the versioned defaults of the real server do."""
+
+    prepare_create: Callable[[Manifest], None] = _leave
+    """What the server owns at birth: drops a status the client sent, sets the first phase."""
+
+    validate_create: Callable[[Manifest], list[FieldError]] = _accept
+
+    prepare_update: Callable[[Manifest, Manifest], None] = _leave_both
+    """(new, old): what an ordinary update may not touch is taken over from `old`. Status is already taken over by the
+    store for kinds with a status sub-resource."""
+
+    validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _accept_both
+    """(new, old): immutable fields and everything `validate_create` would say that still applies. The store does not
+    call `validate_create` on updates."""
+
+    prepare_status: Callable[[Manifest, Manifest], None] = _leave_both
+    """(new, old), through the status sub-resource. Spec and metadata are already taken over from `old` by the store."""
+
+    validate_status: Callable[[Manifest, Manifest], list[FieldError]] = _accept_both
+
+    spec_decides: Callable[[Manifest], bool] = _never
+    """Whether the outcome of defaults, admission, birth and validation depends on nothing but the object's spec, so
+    that it may be remembered for the next object with the same one."""

@@ -1,0 +1,78 @@
+"""The command line. One file per command; each is imported only when it is called, so that `--help` costs nothing.
+
+Tables and results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "completion": "Print the completion script of a shell.",
+    "demo": "Start an embedded cluster, make a few calls, show the answers, and end.",
+    "up": "Start an embedded cluster that your own kubectl can talk to.",
+    "version": "Print the version.",
+}
+"""Every command and what it is for. Adding one is a file of that name and a line here."""
+
+EXAMPLES = """\b
+Examples:
+  allhands up                          an embedded cluster of three nodes, on loopback
+  allhands up --nodes 100 --node-gpus 8
+  allhands demo                        see what it does, in ten seconds
+  kubectl allhands version             the same commands as a kubectl plugin
+"""
+
+
+class _LazyCommands(click.Group):
+    """Knows the commands by name and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"allhands.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=_LazyCommands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+def root() -> None:
+    """allhands: a batch system for Kubernetes. It queues, places, runs and explains jobs: all hands or none."""
+
+
+def program_name() -> str:
+    """How the user called us, for usage texts: plugins are called by kubectl under another name."""
+    return "kubectl allhands" if Path(sys.argv[0]).name.startswith("kubectl-") else "allhands"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    root.main(args=None if arguments is None else list(arguments), prog_name=program_name())
+
+
+def complete() -> None:
+    """What kubectl calls to complete `kubectl allhands …`: the words so far as arguments, candidates on stdout."""
+    from click.shell_completion import ShellComplete  # noqa: PLC0415 (only completion pays for it)
+
+    words = sys.argv[1:]
+    completer = ShellComplete(root, {}, "allhands", "_ALLHANDS_COMPLETE")
+    for item in completer.get_completions(words[:-1], words[-1] if words else ""):
+        click.echo(item.value)
+    click.echo(":4")  # kubectl's directive: no file names besides

@@ -1,0 +1,88 @@
+"""`allhands up`: an embedded cluster that runs until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import click
+
+MAX_NODES = 100_000
+MAX_GPUS = 1_000
+
+
+def default_folder() -> Path:
+    return Path(click.get_app_dir("allhands", force_posix=True)).expanduser()
+
+
+@click.command("up", short_help="Start an embedded cluster that your own kubectl can talk to.")
+@click.option("--nodes", type=click.IntRange(0, MAX_NODES), default=3, show_default=True, help="How many nodes it has.")
+@click.option("--node-cpu", default="8", show_default=True, metavar="QUANTITY", help="CPU of each node.")
+@click.option("--node-memory", default="32Gi", show_default=True, metavar="QUANTITY", help="Memory of each node.")
+@click.option("--node-gpus", type=click.IntRange(0, MAX_GPUS), default=0, show_default=True, help="GPUs of each node.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=default_folder,
+    metavar="DIR",
+    help="Folder for the kubeconfig, the certificates and the token. [default: ~/.allhands]",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback; 0 takes a free one. [default: 0]"
+)
+def command(nodes: int, node_cpu: str, node_memory: str, node_gpus: int, data: Path, port: int) -> None:
+    """Start an embedded cluster on loopback and keep it running until Ctrl-C.
+
+    Everything lives in memory and ends with it. A stock kubectl works against it with the kubeconfig it writes.
+
+    \b
+    Examples:
+      allhands up
+      allhands up --nodes 100 --node-cpu 64 --node-memory 512Gi --node-gpus 8
+      allhands up --data ./cluster --port 6443
+    """
+    from allhands.compose import NodeSize  # noqa: PLC0415 (`--help` must not pay for a server)
+
+    size = NodeSize(quantity("--node-cpu", node_cpu), quantity("--node-memory", node_memory), node_gpus)
+    try:
+        asyncio.run(_run(nodes, size, data, port))
+    except OSError as error:
+        raise click.ClickException(f"cannot start on port {port}: {error.strerror or error}") from None
+
+
+def quantity(option: str, text: str) -> str:
+    """A positive Kubernetes quantity in canonical form, or a sentence about what is wrong with it."""
+    from allhands.model.quantity import Quantity, QuantityError  # noqa: PLC0415
+
+    try:
+        parsed = Quantity.parse(text)
+    except QuantityError as error:
+        raise click.BadParameter(
+            f"{text!r} is not a quantity such as 8, 500m or 32Gi: {error}", param_hint=option
+        ) from None
+    if parsed.nanos <= 0:
+        raise click.BadParameter(f"{text!r} must be more than zero", param_hint=option)
+    return str(parsed)
+
+
+async def _run(nodes: int, size: object, data: Path, port: int) -> None:
+    from allhands.compose import embedded  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    began = time.monotonic()
+    async with embedded(data, nodes=nodes, size=size, port=port) as cluster:  # type: ignore[arg-type]
+        seconds = time.monotonic() - began
+        click.echo(f"An embedded cluster with {nodes} nodes is ready at {cluster.url} ({seconds:.1f} s).")
+        click.echo(f"kubeconfig: {cluster.kubeconfig}\n")
+        click.echo("Try next, in another terminal:")
+        click.echo(f"  export KUBECONFIG={cluster.kubeconfig}")
+        click.echo("  kubectl get nodes -o wide")
+        click.echo("  kubectl create job hello --image=busybox -- echo hello\n")
+        click.echo("Ctrl-C stops it; nothing is kept but the folder of the kubeconfig.")
+        await stop.wait()
+        click.echo("\nStopping.", err=True)

@@ -1,0 +1,184 @@
+"""A pod-group: the unit of admission. It starts whole (its minimum, in every part) or not at all.
+
+The rule of what "whole" means lives here and nowhere else; who counts the members is the caller's business. A group
+is decided from its own fields only: nothing here looks at a cluster.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from allhands.model.identity import NOBODY, Identity
+from allhands.model.tree import TreeError, children_by_name, parents_by_name, roots_first
+
+MAX_DEPTH: Final = 16
+"""How deep sub-groups may nest."""
+
+
+class Slot(NamedTuple):
+    """Where a member stands: its sub-group ("" is the group itself) and its task ("" for none)."""
+
+    subgroup: str
+    task: str
+
+
+class Shortfall(NamedTuple):
+    """One minimum that is not reached. `what` is "pods" of the sub-group or task, or whole "sub-groups"."""
+
+    subgroup: str
+    task: str
+    what: str
+    have: int
+    need: int
+
+
+class TaskMinimum(msgspec.Struct, frozen=True):
+    task: str
+    min_count: int
+
+
+class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a group, with parts of its own. Counts include the members of all parts below.
+
+    It is whole when it has `min_count` members, each task its minimum, and `min_children` of its children (None: all)
+    are whole. It is elastic from there up to `max_count` members (None: as many as come).
+    """
+
+    name: str = ""
+    min_count: int = 0
+    max_count: int | None = None
+    task_minimums: tuple[TaskMinimum, ...] = ()
+    children: tuple["SubGroup", ...] = ()
+    min_children: int | None = None
+
+    def __post_init__(self) -> None:
+        where = f'sub-group "{self.name}"' if self.name else "group"
+        if self.min_count < 0:
+            raise ValueError(f"{where}: the minimum must not be negative, got {self.min_count}")
+        tasks = [minimum.task for minimum in self.task_minimums]
+        if len(set(tasks)) < len(tasks):
+            raise ValueError(f"{where}: a task has two minimums: {', '.join(tasks)}")
+        for minimum in self.task_minimums:
+            if minimum.min_count < 0:
+                raise ValueError(f'{where}: task "{minimum.task}" has the negative minimum {minimum.min_count}')
+        if self.min_children is not None and not 0 <= self.min_children <= len(self.children):
+            raise ValueError(f"{where}: needs {self.min_children} whole sub-groups but has {len(self.children)}")
+        if self.max_count is not None and self.max_count < self.required_count:
+            raise ValueError(f"{where}: at most {self.max_count} members but at least {self.required_count} needed")
+
+    @property
+    def required_children(self) -> int:
+        return len(self.children) if self.min_children is None else self.min_children
+
+    @property
+    def required_count(self) -> int:
+        """No fewer members can make it whole."""
+        of_children = sorted(child.required_count for child in self.children)[: self.required_children]
+        return max(self.min_count, sum(it.min_count for it in self.task_minimums), sum(of_children))
+
+    def walk(self) -> Iterable["SubGroup"]:
+        """Itself and all parts below, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def shortfalls(self, counts: Mapping[Slot, int]) -> tuple[Shortfall, ...]:
+        """Every minimum that these members do not reach; empty exactly if the group is whole."""
+        names = {part.name for part in self.walk()}
+        inside = {slot: count for slot, count in counts.items() if slot.subgroup in names}
+        missing = [
+            Shortfall(self.name, minimum.task, "pods", have, minimum.min_count)
+            for minimum in self.task_minimums
+            if (have := sum(count for slot, count in inside.items() if slot.task == minimum.task)) < minimum.min_count
+        ]
+        if (members := sum(inside.values())) < self.min_count:
+            missing.append(Shortfall(self.name, "", "pods", members, self.min_count))
+        of_children = [child.shortfalls(inside) for child in self.children]
+        whole = sum(not lacking for lacking in of_children)
+        if whole < self.required_children:
+            missing.append(Shortfall(self.name, "", "sub-groups", whole, self.required_children))
+            missing.extend(shortfall for lacking in of_children for shortfall in lacking)
+        return tuple(missing)
+
+    def is_whole(self, counts: Mapping[Slot, int]) -> bool:
+        return not self.shortfalls(counts)
+
+
+class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`accounts` are charged for all it uses, each with every account above it; empty means its queue alone."""
+
+    namespace: str
+    name: str
+    queue: str
+    uid: str = ""
+    members: SubGroup = SubGroup(min_count=1)
+    identity: Identity = NOBODY
+    accounts: tuple[str, ...] = ()
+    priority: int = 0
+    created_at_seconds: int = 0
+    expected_duration_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.members.name:
+            raise ValueError(f'pod-group "{self.key}": its outermost part must have no name, got "{self.members.name}"')
+        seen = set()
+        for part in self.members.walk():
+            if part.name in seen:
+                raise ValueError(f'pod-group "{self.key}": sub-group "{part.name}" is defined twice')
+            seen.add(part.name)
+        if len(set(self.accounts)) < len(self.accounts):
+            raise ValueError(f'pod-group "{self.key}": an account is charged twice: {", ".join(self.accounts)}')
+        if self.expected_duration_seconds is not None and self.expected_duration_seconds < 0:
+            raise ValueError(f'pod-group "{self.key}": negative duration {self.expected_duration_seconds} s')
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def required_count(self) -> int:
+        """No fewer members can make it whole."""
+        return self.members.required_count
+
+    @property
+    def charged_accounts(self) -> tuple[str, ...]:
+        return self.accounts or (self.queue,)
+
+
+class FlatSubGroup(msgspec.Struct, frozen=True):
+    """A sub-group as users list it: beside its siblings, with the name of its parent."""
+
+    name: str
+    parent: str | None = None
+    min_count: int = 0
+    max_count: int | None = None
+    task_minimums: tuple[TaskMinimum, ...] = ()
+    min_children: int | None = None
+
+
+def nest_subgroups(rows: Iterable[FlatSubGroup]) -> tuple[SubGroup, ...]:
+    """The outermost sub-groups, with all others inside them.
+
+    Refuses duplicates, unknown parents, cycles and nesting that is too deep with a TreeError that names them.
+    """
+    flat = tuple(rows)
+    parents = parents_by_name("sub-group", ((row.name, row.parent) for row in flat))
+    ordered = roots_first("sub-group", parents)
+    _check_depth(ordered, parents)
+    children = children_by_name(parents)
+    row_by_name = {row.name: row for row in flat}
+    nested: dict[str, SubGroup] = {}
+    for name in reversed(ordered):
+        row = row_by_name[name]
+        below = tuple(nested[child] for child in children[name])
+        nested[name] = SubGroup(name, row.min_count, row.max_count, row.task_minimums, below, row.min_children)
+    return tuple(nested[name] for name, parent in parents.items() if parent is None)
+
+
+def _check_depth(ordered: Iterable[str], parents: Mapping[str, str | None]) -> None:
+    depths: dict[str | None, int] = {None: 0}
+    for name in ordered:
+        depths[name] = depths[parents[name]] + 1
+        if depths[name] > MAX_DEPTH:
+            raise TreeError(f'sub-group "{name}" is nested deeper than {MAX_DEPTH} levels')

@@ -1,0 +1,199 @@
+"""The seams to the outside: cluster state, the clock, identifiers. Whoever acts on the world gets these passed in.
+
+`Objects` is the one port through which everything reads and writes cluster state. It has the semantics of the
+Kubernetes API; `store` implements it in process, `kube` over HTTP, and both pass the same conformance suite. Objects
+cross the port as the JSON text they are stored as: a reader decodes only what it needs, a forwarder decodes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import AsyncIterator
+
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import Resource
+
+T = TypeVar("T")
+
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+PatchType = Literal["json", "merge", "strategic", "apply"]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One object as it is stored, undecoded."""
+
+    raw: bytes
+    warnings: tuple[str, ...] = ()
+    """What the server had to say about the request, e.g. about unknown fields."""
+    created: bool = False
+    """The write made a new object."""
+
+    def manifest(self) -> Manifest:
+        return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
+
+    def decode(self, type: type[T]) -> T:
+        """Only the fields of `type`, which is much cheaper than the whole."""
+        return msgspec.json.decode(self.raw, type=type)
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which objects of a collection to list or watch. Selectors are in the API's own text form."""
+
+    namespace: str = ""
+    """Empty means all namespaces."""
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    version_match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A list, or the part of it that was asked for. Items are undecoded and may lack `apiVersion` and `kind`."""
+
+    items: list[bytes]
+    version: str
+    """The state of the collection that was listed; a watch goes on from here."""
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One change of a watched collection. The object of an ERROR is a `Status`."""
+
+    type: EventType
+    raw: bytes
+
+    def manifest(self) -> Manifest:
+        return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a write is to be treated."""
+
+    dry_run: bool = False
+    field_validation: FieldValidation = "Warn"
+    field_manager: str = ""
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How an object is to go."""
+
+    grace_seconds: int | None = None
+    propagation: Propagation | None = None
+    uid: str = ""
+    """Delete only the object with this uid."""
+    version: str = ""
+    """Delete only this version of the object."""
+    dry_run: bool = False
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """The answer to a delete: the object's last state, and whether it is gone or only marked."""
+
+    document: Document
+    gone: bool
+    as_status: bool = False
+    """The API answers with a `Status` instead of the object for this kind."""
+
+
+DEFAULT_WRITE = WriteOptions()
+DEFAULT_DELETE = DeleteOptions()
+EVERYTHING = Query()
+
+
+class Watch(Protocol):
+    """A stream of changes. Closing it releases what it holds."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def __anext__(self) -> Event: ...
+
+    async def close(self) -> None: ...
+
+
+class Objects(Protocol):
+    """Cluster state. Every refusal is an `allhands.api.errors.StatusError`."""
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "", resource_version: str = ""
+    ) -> Document:
+        """The object, not older than `resource_version`."""
+
+    async def list(self, resource: Resource, query: Query = EVERYTHING) -> Page: ...
+
+    async def watch(
+        self,
+        resource: Resource,
+        query: Query = EVERYTHING,
+        *,
+        bookmarks: bool = False,
+        initial_events: bool | None = None,
+    ) -> Watch:
+        """Changes since `query.resource_version`; without one, the present objects first, as ADDED events."""
+
+    async def create(
+        self, resource: Resource, body: Manifest | bytes, namespace: str = "", options: WriteOptions = DEFAULT_WRITE
+    ) -> Document: ...
+
+    async def update(
+        self,
+        resource: Resource,
+        name: str,
+        body: Manifest | bytes,
+        namespace: str = "",
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        subresource: str = "",
+    ) -> Document:
+        """Replaces the object, or with subresource="status" its status."""
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch_type: PatchType,
+        patch: Any,
+        namespace: str = "",
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        subresource: str = "",
+    ) -> Document: ...
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DEFAULT_DELETE
+    ) -> Deleted: ...
+
+    async def delete_all(
+        self, resource: Resource, query: Query = EVERYTHING, options: DeleteOptions = DEFAULT_DELETE
+    ) -> Page: ...
+
+    async def bind(self, namespace: str, name: str, binding: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
+        """Assigns a pod to a node, once and for all. `binding` is a v1 Binding."""
+
+    async def evict(self, namespace: str, name: str, eviction: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
+        """Deletes a pod if its disruption budgets allow. `eviction` is a policy/v1 Eviction."""
+
+
+class Clock(Protocol):
+    """What time it is. Virtual in simulations."""
+
+    def now(self) -> datetime.datetime:
+        """The present moment, with its time zone."""
+
+
+class Ids(Protocol):
+    """Names and identifiers that must not repeat. Seeded in simulations."""
+
+    def uid(self) -> str: ...
+
+    def suffix(self) -> str:
+        """Five characters that make a generated name unlike others."""

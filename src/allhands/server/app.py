@@ -1,0 +1,212 @@
+"""The application: who may ask, which part answers, and that every request ends in an answer.
+
+Whatever goes wrong in a handler becomes a `Status`; a traceback goes to the log, never to the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from typing import TYPE_CHECKING, Final
+
+from allhands.api.errors import StatusError
+from allhands.api.kinds import Resource
+from allhands.server import health, resources, subresources
+from allhands.server.answers import json_answer, refusal, unknown_path
+from allhands.server.discovery import Discovery, version_document
+from allhands.server.face import Face, too_many_requests
+from allhands.server.limits import DEFAULT_LIMITS, Limits
+from allhands.server.openapi import OpenApi
+from allhands.server.paths import target_of
+from allhands.server.request import DisconnectedError, Request
+from allhands.server.resources import Call, Reply, check_scope
+from allhands.server.watching import WatchStream, internal_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from allhands.api.kinds import KindRegistry
+    from allhands.ports import Clock, Objects
+    from allhands.server.answers import Answer, Headers
+    from allhands.server.paths import Target
+
+_LOG = logging.getLogger(__name__)
+ABORT: Final = "allhands.abort"
+"""The ASGI extension by which our server lets the application cut a connection."""
+_OPEN_PATHS: Final = health.PATHS | {"version"}
+_LINGER_BYTES: Final = 256 * 1024
+_LINGER_SECONDS: Final = 0.5
+_SMALL_BYTES: Final = 16 * 1024
+
+
+class App:
+    """An ASGI application. `stop` ends the watches, so that the server around it can end."""
+
+    def __init__(self, face: Face, token: str) -> None:
+        self.face = face
+        self._token = token.encode()
+        self._discovery = Discovery(face.kinds)
+        self._openapi = OpenApi(self._discovery)
+
+    def stop(self) -> None:
+        """From now on the server is not ready, and every watch ends."""
+        self.face.stopping = True
+        for watch in list(self.face.watches):
+            watch.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            await self._serve(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self.face.stopping:
+                raise  # at the server's end a request that takes too long just ends
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, self.face.limits)
+        abort = (scope.get("extensions") or {}).get(ABORT, {}).get("abort")
+        try:
+            reply = await self._reply(request)
+        except DisconnectedError:
+            return
+        if isinstance(reply, WatchStream):
+            await self._stream(reply, receive, send, abort)
+        else:
+            await self._send(request, reply, send)
+
+    async def _reply(self, request: Request) -> Reply:
+        face = self.face
+        try:
+            self._check_token(request)
+            if face.in_flight >= face.limits.requests_in_flight:
+                raise too_many_requests()
+            face.in_flight += 1
+            try:
+                return await self._route(request)
+            finally:
+                face.in_flight -= 1
+        except StatusError as error:
+            return refusal(error)
+        except DisconnectedError:
+            raise
+        except Exception:
+            _LOG.exception("%s %s failed", request.method, request.raw_path)
+            return refusal(internal_error("the request failed; the server's log says why"))
+
+    def _check_token(self, request: Request) -> None:
+        given = request.headers.get(b"authorization")
+        if given is not None:
+            scheme, _, token = given.strip().partition(b" ")
+            if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
+                return
+        if given is None and request.segments[:1] and request.segments[0] in _OPEN_PATHS:
+            return
+        raise StatusError(401, "Unauthorized", "Unauthorized")
+
+    async def _route(self, request: Request) -> Reply:
+        segments = request.segments
+        target = target_of(segments)
+        if target is not None:
+            return await self._on_kind(request, target)
+        reply: Answer | None = None
+        if request.method in ("GET", "HEAD"):
+            reply = await self._document(request, segments)
+        if reply is None:
+            raise unknown_path()
+        return reply
+
+    async def _document(self, request: Request, segments: list[str]) -> Answer | None:
+        """What is not an object: discovery, schemas, health, version."""
+        if not segments:
+            return json_answer({"paths": self._discovery.paths()})
+        first = segments[0]
+        if first in health.PATHS:
+            return health.answer(self.face, request, segments)
+        if segments == ["version"]:
+            return json_answer(version_document())
+        if first in ("api", "apis"):
+            return self._discovery.answer(request, segments)
+        if segments[:2] == ["openapi", "v3"]:
+            return await self._openapi.answer(request, segments[2:])
+        return None
+
+    async def _on_kind(self, request: Request, target: Target) -> Reply:
+        face = self.face
+        kind = face.kinds.find(target.resource)
+        if kind is None:
+            pods = face.kinds.find(_pods_beside(target))
+            if target.resource.plural == "bindings" and not target.name and pods is not None and target.namespace:
+                return await subresources.bind(Call(face, request, pods, target))
+            raise unknown_path()
+        check_scope(kind, target)
+        call = Call(face, request, kind, target)
+        return await (subresources.answer(call) if target.subresource else resources.answer(call))
+
+    async def _stream(
+        self, stream: WatchStream, receive: Receive, send: Send, abort: Callable[[], None] | None
+    ) -> None:
+        self.face.watches.add(stream)
+        if self.face.stopping:
+            stream.end()
+        try:
+            await stream.run(receive, send, abort)
+        finally:
+            self.face.watches.discard(stream)
+
+    async def _send(self, request: Request, answer: Answer, send: Send) -> None:
+        """A body that was left unread ends the connection, after a moment in which the client can see the answer."""
+        if not request.has_body or request.body_was_read or await _skipped_small_body(request):
+            await answer.send(send)
+            return
+        more: Headers = [(b"connection", b"close")]
+
+        async def keep_open(message: dict[str, object]) -> None:
+            await send(message | {"more_body": True} if message["type"] == "http.response.body" else message)
+
+        await answer.send(keep_open, more=more)  # type: ignore[arg-type]
+        await _linger(request)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _skipped_small_body(request: Request) -> bool:
+    """Reads past a body that is hardly larger than the answer, so that the connection can be used again."""
+    length = request.header(b"content-length")
+    if not (length.isascii() and length.isdigit() and int(length) <= _SMALL_BYTES):
+        return False
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            await request.body()
+    except (TimeoutError, StatusError, DisconnectedError):
+        return False
+    return True
+
+
+async def _linger(request: Request) -> None:
+    """Throws away a little of what the client still sends, so that its answer is not lost in a reset connection."""
+    left = _LINGER_BYTES
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while left > 0:
+                message = await request.receive()
+                left -= len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+def _pods_beside(target: Target) -> Resource:
+    return Resource(target.resource.group, target.resource.version, "pods")
+
+
+def build_app(
+    objects: Objects, kinds: KindRegistry, *, token: str, clock: Clock, limits: Limits = DEFAULT_LIMITS
+) -> App:
+    """The HTTP face over a port. Every request but those for health and version needs the token."""
+    if not token:
+        raise ValueError("the server needs a token: an empty one would let everybody in")
+    return App(Face(objects, kinds, clock, limits), token)

@@ -1,0 +1,181 @@
+"""What the server does to a new object because of other objects: the default admission of a Kubernetes server.
+
+Namespaces must exist and live, priority classes are looked up, default tolerations, taints and protection finalizers
+are added. Each step is small and in the order of the real chain; a step refuses by raising a `StatusError`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allhands.api.errors import StatusError, no_such_object, not_allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import Kind
+    from allhands.store.record import Record
+
+NAMESPACES_THAT_STAY = frozenset({"default", "kube-system", "kube-public"})
+DEFAULT_TOLERATION_SECONDS = 300
+SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class Lookup:
+    """The few questions that admission asks about other objects."""
+
+    def __init__(
+        self, find: Callable[[str, str, str, str], Record | None], every: Callable[[str, str], list[Manifest]]
+    ) -> None:
+        self.record = find
+        """(group, plural, namespace, name) -> the object, undecoded."""
+        self.every = every
+        """(group, plural) -> all objects."""
+
+    def manifest(self, group: str, plural: str, namespace: str, name: str) -> Manifest | None:
+        record = self.record(group, plural, namespace, name)
+        return None if record is None else record.manifest()
+
+
+def admit_create(kind: Kind, document: Manifest, lookup: Lookup) -> None:
+    """Completes or refuses a new object, before it is validated. Its namespace was looked at before."""
+    step = _STEPS.get((kind.group, kind.kind))
+    if step is not None:
+        step(document, lookup)
+
+
+def admit_namespace(kind: Kind, document: Manifest, lookup: Lookup) -> None:
+    namespace = document["metadata"].get("namespace", "")
+    if not kind.namespaced or not namespace:
+        return
+    found = lookup.record("", "namespaces", "", namespace)
+    if found is None:
+        raise no_such_object("", "namespaces", namespace)
+    if found.is_marked:
+        raise _terminating(kind, document, namespace)
+
+
+def _terminating(kind: Kind, document: Manifest, namespace: str) -> StatusError:
+    name = document["metadata"].get("name", "")
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    refusal = not_allowed(kind.group, kind.resource.plural, name, why)
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return StatusError(refusal.code, refusal.reason, refusal.message, {**(refusal.details or {}), "causes": [cause]})
+
+
+def admit_update(kind: Kind, new: Manifest, old: Manifest) -> None:
+    """Completes a changed object: what admission added at its creation comes back if a client left it out."""
+    if (kind.group, kind.kind) == ("", "Pod"):
+        for field in ("priority", "preemptionPolicy"):
+            if field in old["spec"]:
+                new["spec"].setdefault(field, old["spec"][field])
+        _default_tolerations(new["spec"])
+
+
+def _pod(document: Manifest, lookup: Lookup) -> None:
+    _priority(document, lookup)
+    _default_tolerations(document["spec"])
+
+
+def _priority(document: Manifest, lookup: Lookup) -> None:
+    spec = document["spec"]
+    name = spec.get("priorityClassName", "")
+    pod_name = document["metadata"].get("name", "")
+    found = lookup.manifest("scheduling.k8s.io", "priorityclasses", "", name) if name else _default_class(lookup)
+    if name and found is None:
+        raise not_allowed("", "pods", pod_name, f"no PriorityClass with name {name} was found")
+    value, policy = (0, "PreemptLowerPriority") if found is None else (found["value"], found["preemptionPolicy"])
+    if found is not None and not name:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    stated = spec.get("priority")
+    if stated is not None and stated != value:
+        why = (
+            f"the integer value of priority ({stated}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise not_allowed("", "pods", pod_name, why)
+    spec["priority"] = value
+    if spec.setdefault("preemptionPolicy", policy) != policy:
+        why = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise not_allowed("", "pods", pod_name, why)
+
+
+def _default_class(lookup: Lookup) -> Manifest | None:
+    defaults = [each for each in lookup.every("scheduling.k8s.io", "priorityclasses") if each.get("globalDefault")]
+    return min(defaults, key=lambda each: int(each["value"]), default=None)
+
+
+def _default_tolerations(spec: Manifest) -> None:
+    tolerations = spec.get("tolerations", [])
+    missing = [key for key in _UNREADY_TAINTS if not any(_covers(each, key) for each in tolerations)]
+    if missing:
+        spec["tolerations"] = tolerations + [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": DEFAULT_TOLERATION_SECONDS}
+            for key in missing
+        ]
+
+
+def _covers(toleration: Manifest, key: str) -> bool:
+    return toleration.get("key", key) == key and toleration.get("effect", "NoExecute") in ("NoExecute", "")
+
+
+def _pod_group(document: Manifest, lookup: Lookup) -> None:
+    """A group that is made from a workload's template needs that workload."""
+    metadata = document["metadata"]
+    _protect("scheduling.k8s.io/podgroup-protection")(document, lookup)
+    reference = (document["spec"].get("podGroupTemplateRef") or {}).get("workload")
+    if not reference:
+        return
+    name = reference.get("workloadName", "")
+    if lookup.record("scheduling.k8s.io", "workloads", metadata.get("namespace", ""), name) is None:
+        why = f'PodGroup rejected: Workload "{name}" not found'
+        raise not_allowed("scheduling.k8s.io", "podgroups", metadata.get("name", ""), why)
+
+
+def _node(document: Manifest, _lookup: Lookup) -> None:
+    """A new node takes no pods until somebody says that it is ready."""
+    spec = document["spec"]
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    if not any(t["key"] == taint["key"] and t["effect"] == taint["effect"] for t in spec.get("taints", ())):
+        spec["taints"] = [*spec.get("taints", ()), taint]
+
+
+def _protect(finalizer: str) -> Callable[[Manifest, Lookup], None]:
+    def protect(document: Manifest, _lookup: Lookup) -> None:
+        finalizers = document["metadata"].setdefault("finalizers", [])
+        if finalizer not in finalizers:
+            finalizers.append(finalizer)
+
+    return protect
+
+
+def _volume_claim(document: Manifest, lookup: Lookup) -> None:
+    _protect("kubernetes.io/pvc-protection")(document, lookup)
+    spec = document["spec"]
+    beta = "volume.beta.kubernetes.io/storage-class"
+    if "storageClassName" in spec or beta in document["metadata"].get("annotations", {}):
+        return
+    marker = "storageclass.kubernetes.io/is-default-class"
+    every = lookup.every("storage.k8s.io", "storageclasses")
+    classes = [each for each in every if each["metadata"].get("annotations", {}).get(marker) == "true"]
+    if classes:
+        newest = max(classes, key=lambda c: (c["metadata"]["creationTimestamp"], c["metadata"]["name"]))
+        spec["storageClassName"] = newest["metadata"]["name"]
+
+
+_STEPS: dict[tuple[str, str], Callable[[Manifest, Lookup], None]] = {
+    ("", "Pod"): _pod,
+    ("", "Node"): _node,
+    ("", "PersistentVolume"): _protect("kubernetes.io/pv-protection"),
+    ("", "PersistentVolumeClaim"): _volume_claim,
+    ("scheduling.k8s.io", "PodGroup"): _pod_group,
+}

@@ -1,0 +1,102 @@
+"""From what a client sent to a document in normal form, or to a clear refusal.
+
+The order is the real server's: is it JSON at all, is it of this kind, can it be decoded, has it unknown fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from allhands.api.errors import bad_request, go_quote
+from allhands.api.schema.definitions import is_published
+
+if TYPE_CHECKING:
+    from allhands.api.document import Json, Manifest
+    from allhands.api.kinds import Kind
+    from allhands.ports import FieldValidation
+
+
+_SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
+"""A place in the real server's source that its message names; clients match the whole text."""
+
+
+def decode(body: Manifest | bytes) -> Manifest:
+    """The JSON object in `body`, of any shape."""
+    if isinstance(body, dict):
+        return body
+    try:
+        document: Json = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    if not isinstance(document, dict):
+        names = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+        what = names.get(type(document), "null")
+        target = (
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of type {target}"
+        )
+    return document
+
+
+def check_kind(kind: Kind, document: Manifest) -> None:
+    """Refuses a document that says it is something else; one that says nothing is taken at the URL's word."""
+    api_version = document.get("apiVersion") or kind.api_version
+    name = document.get("kind") or kind.kind
+    for field, value in (("apiVersion", api_version), ("kind", name)):
+        if not isinstance(value, str):
+            raise bad_request(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {field} into a string"
+            )
+    if (api_version, name) == (kind.api_version, kind.kind):
+        return
+    if kind.custom:
+        raise bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
+        )
+    version = api_version.rpartition("/")[2]
+    if is_published(api_version, name):
+        target = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
+        why = f"converting ({version}.{name}) to ({target}): unknown conversion"
+    else:
+        why = f"no kind {go_quote(name)} is registered for version {go_quote(api_version)} {_SCHEME}"
+    raise bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def in_normal_form(kind: Kind, document: Manifest, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
+    """The document as it would be stored, and warnings. The caller's document is left as it was."""
+    checked = kind.shape.check(document)
+    prefix = f'{kind.kind} in version "{kind.resource.version}" cannot be handled as a {kind.kind}: '
+    if checked.mismatch:
+        raise bad_request(prefix + checked.mismatch)
+    warnings: tuple[str, ...] = ()
+    if checked.unknown and validation != "Ignore":
+        complaints = [f"unknown field {go_quote(path)}" for path in checked.unknown]
+        if validation == "Strict":
+            raise bad_request(f"{prefix}strict decoding error: {', '.join(complaints)}")
+        warnings = tuple(complaints)
+    return _headed(kind, checked.document), warnings
+
+
+def _headed(kind: Kind, document: Manifest) -> Manifest:
+    """The document with kind and version first: lists of built-in kinds leave this head out by cutting the text."""
+    return {"kind": kind.kind, "apiVersion": kind.api_version} | {
+        name: value for name, value in document.items() if name not in ("kind", "apiVersion")
+    }
+
+
+def finish(kind: Kind, document: Manifest) -> None:
+    """Brings a document that rules have worked on into the form that is stored, in place."""
+    stored = kind.shape.stored_form(document)
+    document.clear()
+    document |= _headed(kind, stored)
+
+
+def read(kind: Kind, body: Manifest | bytes, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
+    """`decode`, `check_kind` and `in_normal_form` in one."""
+    document = decode(body)
+    check_kind(kind, document)
+    return in_normal_form(kind, document, validation)

@@ -1,0 +1,224 @@
+"""All objects of one kind, and the ways to find some of them without looking at all of them.
+
+Objects are kept in key order, by label and by the kind's indexed fields. A query starts from the smallest of the sets
+that its selectors name and checks the rest of its conditions on what is left.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sortedcontainers import SortedDict
+
+from allhands.api.errors import bad_request, go_quote
+from allhands.api.selectors import parse_field_selector, parse_label_selector
+from allhands.store.journal import DEFAULT_WINDOW, Change, Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from allhands.api.kinds import Kind
+    from allhands.api.selectors import FieldSelector, LabelSelector
+    from allhands.ports import Query
+    from allhands.store.record import Key, Record
+
+_SCOPE_FIELDS = ("metadata.name", "metadata.namespace")
+
+
+class Filter:
+    """The parsed conditions of a query, checked against a kind."""
+
+    __slots__ = ("_fields", "_labels", "_positions", "namespace")
+
+    def __init__(self, kind: Kind, query: Query) -> None:
+        self.namespace = query.namespace
+        self._labels: LabelSelector | None = parse_label_selector(query.labels) if query.labels else None
+        self._fields: FieldSelector | None = parse_field_selector(query.fields) if query.fields else None
+        self._positions = {name: position for position, name in enumerate(kind.selectable)}
+        for requirement in self._fields.requirements if self._fields else ():
+            if requirement.field not in self._positions and requirement.field not in _SCOPE_FIELDS:
+                raise unsupported_field(kind, requirement.field)
+
+    def matches(self, record: Record) -> bool:
+        if self.namespace and record.key[0] != self.namespace:
+            return False
+        if self._labels is not None and not self._labels.matches(record.labels):
+            return False
+        return self._fields is None or self._matches_fields(record)
+
+    def _matches_fields(self, record: Record) -> bool:
+        assert self._fields is not None
+        for requirement in self._fields.requirements:
+            if (self._value(record, requirement.field) == requirement.value) is not (requirement.operator == "="):
+                return False
+        return True
+
+    def _value(self, record: Record, field: str) -> str:
+        if field == "metadata.name":
+            return record.key[1]
+        if field == "metadata.namespace":
+            return record.key[0]
+        return record.fields[self._positions[field]]
+
+    def exact(self, field: str) -> str | None:
+        """The one value that the field must have, if the query says so."""
+        return self._fields.exact(field) if self._fields else None
+
+    def label_equalities(self) -> list[tuple[str, frozenset[str]]]:
+        return self._labels.equalities() if self._labels else []
+
+    @property
+    def selects(self) -> bool:
+        """Whether anything but the namespace narrows the query."""
+        return self._labels is not None or self._fields is not None
+
+
+def unsupported_field(kind: Kind, field: str) -> Exception:
+    if kind.kind == "Job" and kind.group == "batch":
+        return bad_request(f"field label {go_quote(field)} not supported for Job")
+    if kind.selectable or kind.custom:
+        return bad_request(f"field label not supported: {field}")
+    return bad_request(f'{go_quote(field)} is not a known field selector: only "metadata.name", "metadata.namespace"')
+
+
+class Collection:
+    """The objects of one stored kind."""
+
+    def __init__(self, kind: Kind, start_version: int, window: int = DEFAULT_WINDOW) -> None:
+        self.kind = kind
+        self.journal = Journal(start_version, window)
+        self.version = start_version
+        """The version of the last change."""
+        self._records: SortedDict[Key, Record] = SortedDict()
+        self._by_label: dict[tuple[str, str], dict[Key, Record]] = {}
+        self._by_field: dict[str, dict[str, dict[Key, Record]]] = {name: {} for name in kind.indexed}
+        self._indexed = [(name, kind.selectable.index(name)) for name in kind.indexed]
+        self._namespace_sizes: dict[str, int] = {}
+        self.closed = False
+        """The kind is gone; watchers must end."""
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, key: Key) -> Record | None:
+        return self._records.get(key)  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records.values())
+
+    def in_namespace(self, namespace: str) -> list[Record]:
+        return list(self._range(namespace, None))
+
+    def count_in(self, namespace: str) -> int:
+        return self._namespace_sizes.get(namespace, 0)
+
+    def apply(self, change: Change) -> None:
+        """Takes a change in: the only way objects come, change and go."""
+        old, new = change.old, change.new
+        if new is not None:
+            self._records[new.key] = new
+            if old is None:
+                self._namespace_sizes[new.key[0]] = self._namespace_sizes.get(new.key[0], 0) + 1
+        elif old is not None:
+            del self._records[old.key]
+            self._namespace_sizes[old.key[0]] -= 1
+        self._reindex(old, new)
+        self.version = change.version
+        self.journal.append(change)
+
+    def _reindex(self, old: Record | None, new: Record | None) -> None:
+        old_labels = old.labels.items() if old else ()
+        for pair in old_labels:
+            if new is None or new.labels.get(pair[0]) != pair[1]:
+                _discard(self._by_label, pair, old.key)  # type: ignore[union-attr]
+        if new is not None:
+            for pair in new.labels.items():
+                self._by_label.setdefault(pair, {})[new.key] = new
+        for name, position in self._indexed:
+            if old is not None and (new is None or new.fields[position] != old.fields[position]):
+                _discard(self._by_field[name], old.fields[position], old.key)
+            if new is not None:
+                self._by_field[name].setdefault(new.fields[position], {})[new.key] = new
+
+    def find(self, wanted: Filter, *, version: int | None = None, after: Key | None = None) -> Iterator[Record]:
+        """The matching objects in key order, those after `after`, as they were at `version`."""
+        matches: Callable[[Record], bool] = wanted.matches
+        if version is not None and version < self.version:
+            return (record for record in self._past(version, after) if matches(record))
+        candidates = self._smallest_candidates(wanted)
+        if candidates is None:
+            return (record for record in self._range(wanted.namespace, after) if matches(record))
+        keys = sorted(key for key in candidates if after is None or key > after)
+        return (candidates[key] for key in keys if matches(candidates[key]))
+
+    def _range(self, namespace: str, after: Key | None) -> Iterator[Record]:
+        low = max(after or ("", ""), (namespace, ""))
+        high = (namespace + "\0", "") if namespace else None
+        for key in self._records.irange(low, high, inclusive=(after is None, True)):
+            yield self._records[key]
+
+    def _past(self, version: int, after: Key | None) -> Iterator[Record]:
+        """The collection as it was: the present, with every later change undone."""
+        earlier = self.journal.undone_to(version)
+        vanished = sorted(key for key in earlier if key not in self._records and (after is None or key > after))
+        present = self._records.irange(after, inclusive=(False, True)) if after else iter(self._records)
+        for key in merge(present, vanished):
+            record = earlier[key] if key in earlier else self._records[key]
+            if record is not None:
+                yield record
+
+    def _smallest_candidates(self, wanted: Filter) -> dict[Key, Record] | None:
+        """The smallest set that must contain every match, or None if only a scan will do."""
+        sets: list[dict[Key, Record]] = []
+        name = wanted.exact("metadata.name")
+        namespace = wanted.namespace or wanted.exact("metadata.namespace")
+        if name is not None and (namespace or not self.kind.namespaced):
+            record = self._records.get((namespace or "", name))
+            return {record.key: record} if record else {}
+        for field, by_value in self._by_field.items():
+            value = wanted.exact(field)
+            if value is not None:
+                sets.append(by_value.get(value, {}))
+        for label, values in wanted.label_equalities():
+            sets.append(_union(self._by_label.get((label, value), {}) for value in values))
+        return min(sets, key=len) if sets else None
+
+    def page(
+        self, wanted: Filter, limit: int, version: int | None, after: Key | None
+    ) -> tuple[list[Record], int | None]:
+        """At most `limit` matches in key order, and how many more there are; None means some, uncounted."""
+        found = self.find(wanted, version=version, after=after)
+        if limit <= 0:
+            return list(found), 0
+        records = list(islice(found, limit + 1))
+        if len(records) <= limit:
+            return records, 0
+        return records[:limit], None if wanted.selects else self._remaining(
+            wanted, records[limit - 1].key, found, version
+        )
+
+    def _remaining(self, wanted: Filter, last: Key, rest: Iterator[Record], version: int | None) -> int:
+        if version is not None and version < self.version:
+            return 1 + sum(1 for _ in rest)
+        end = self._records.bisect((wanted.namespace + "\0", "")) if wanted.namespace else len(self._records)
+        return int(end) - int(self._records.bisect_right(last))
+
+
+def _union(sets: Iterable[dict[Key, Record]]) -> dict[Key, Record]:
+    found = list(sets)
+    if len(found) == 1:
+        return found[0]
+    merged: dict[Key, Record] = {}
+    for one in found:
+        merged |= one
+    return merged
+
+
+def _discard(index: dict[Any, dict[Key, Record]], value: Any, key: Key) -> None:
+    bucket = index.get(value)
+    if bucket is not None:
+        bucket.pop(key, None)
+        if not bucket:
+            del index[value]

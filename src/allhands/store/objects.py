@@ -1,0 +1,104 @@
+"""The port `Objects` over a store in the same process. No verb awaits anything: each is done when it returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allhands.api.errors import method_not_supported
+from allhands.ports import (
+    DEFAULT_DELETE,
+    DEFAULT_WRITE,
+    EVERYTHING,
+    Deleted,
+    DeleteOptions,
+    Document,
+    Page,
+    PatchType,
+    Query,
+    WriteOptions,
+)
+from allhands.store import deleting, patching, pods, reading, writing
+
+if TYPE_CHECKING:
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import Resource
+    from allhands.store.store import Store
+    from allhands.store.watching import StoreWatch
+
+
+class InProcessObjects:
+    """A client of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "", resource_version: str = ""
+    ) -> Document:
+        del subresource  # the status sub-resource reads like the object itself
+        return reading.get(self._store, self._store.kind(resource), name, namespace, resource_version)
+
+    async def list(self, resource: Resource, query: Query = EVERYTHING) -> Page:
+        return reading.list_page(self._store, self._store.kind(resource), query)
+
+    async def watch(
+        self,
+        resource: Resource,
+        query: Query = EVERYTHING,
+        *,
+        bookmarks: bool = False,
+        initial_events: bool | None = None,
+    ) -> StoreWatch:
+        kind = self._store.kind(resource)
+        return reading.watch(self._store, kind, query, bookmarks=bookmarks, initial_events=initial_events)
+
+    async def create(
+        self, resource: Resource, body: Manifest | bytes, namespace: str = "", options: WriteOptions = DEFAULT_WRITE
+    ) -> Document:
+        return writing.create(self._store, self._store.kind(resource), body, namespace, options)
+
+    async def update(
+        self,
+        resource: Resource,
+        name: str,
+        body: Manifest | bytes,
+        namespace: str = "",
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        subresource: str = "",
+    ) -> Document:
+        kind = self._store.kind(resource)
+        return writing.update(self._store, kind, name, body, namespace, options, subresource=subresource)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch_type: PatchType,
+        patch: Any,
+        namespace: str = "",
+        options: WriteOptions = DEFAULT_WRITE,
+        *,
+        subresource: str = "",
+    ) -> Document:
+        kind = self._store.kind(resource)
+        return patching.patch(self._store, kind, name, patch_type, patch, namespace, options, subresource=subresource)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DEFAULT_DELETE
+    ) -> Deleted:
+        return deleting.delete(self._store, self._store.kind(resource), name, namespace, options)
+
+    async def delete_all(
+        self, resource: Resource, query: Query = EVERYTHING, options: DeleteOptions = DEFAULT_DELETE
+    ) -> Page:
+        kind = self._store.kind(resource)
+        if "deletecollection" not in kind.verbs:
+            raise method_not_supported(kind.group, kind.resource.plural, "delete")
+        return deleting.delete_all(self._store, kind, query, options)
+
+    async def bind(self, namespace: str, name: str, binding: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
+        pods.bind(self._store, namespace, name, binding, options)
+
+    async def evict(self, namespace: str, name: str, eviction: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
+        pods.evict(self._store, namespace, name, eviction, options)

@@ -1,0 +1,73 @@
+"""One stored object: its JSON text, and the few values by which it is found without decoding it.
+
+A record is never changed after it is stored: an update makes a new one, so watchers and readers may share it freely.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import Kind
+
+Key: TypeAlias = tuple[str, str]
+"""(namespace, name); the namespace of cluster-wide objects is empty."""
+
+_encoder = msgspec.json.Encoder()
+_MARK = b'"deletionTimestamp":'
+_NO_LABELS: dict[str, str] = {}
+
+
+class Record:
+    """An object at one version."""
+
+    __slots__ = ("fields", "key", "labels", "owners", "raw", "uid", "version")
+
+    def __init__(
+        self,
+        key: Key,
+        uid: str,
+        version: int,
+        raw: bytes,
+        labels: dict[str, str],
+        fields: tuple[str, ...],
+        owners: tuple[str, ...],
+    ) -> None:
+        self.key = key
+        self.uid = uid
+        self.version = version
+        self.raw = raw
+        self.labels = labels
+        self.fields = fields
+        """Values of the kind's selectable fields, in their order."""
+        self.owners = owners
+        """The uids of the owners."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return _MARK in self.raw and "deletionTimestamp" in self.manifest()["metadata"]
+
+    def manifest(self) -> Manifest:
+        return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
+
+
+def make_record(kind: Kind, document: Manifest, version: int) -> Record:
+    """The record of a document that is about to be stored at `version`, which is written into the document."""
+    metadata = document["metadata"]
+    metadata["resourceVersion"] = str(version)
+    labels = metadata.get("labels")
+    owners = metadata.get("ownerReferences")
+    return Record(
+        (metadata.get("namespace", ""), metadata["name"]),
+        metadata["uid"],
+        version,
+        _encoder.encode(document),
+        {sys.intern(name): sys.intern(value) for name, value in labels.items()} if labels else _NO_LABELS,
+        tuple(sys.intern(value) for value in kind.select(document)),
+        tuple(owner["uid"] for owner in owners) if owners else (),
+    )

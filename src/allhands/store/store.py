@@ -1,0 +1,141 @@
+"""The state of a cluster: its kinds, their collections, and the one counter of versions that orders every change.
+
+This class only keeps and indexes. What a verb means is in `reading`, `writing`, `deleting` and `pods`; what happens by
+itself afterwards (garbage collection, namespaces that end, custom kinds that appear) is in `housekeeping`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allhands.api.catalog import builtin_kinds
+from allhands.api.errors import StatusError
+from allhands.api.kinds import Kind, KindRegistry, Resource
+from allhands.api.schema import timestamps
+from allhands.store.admission import Lookup
+from allhands.store.bootstrap import first_objects
+from allhands.store.collection import Collection
+from allhands.store.housekeeping import Housekeeper
+from allhands.store.journal import DEFAULT_WINDOW, Change
+from allhands.store.memo import SpecMemo
+from allhands.store.record import Record, make_record
+from allhands.store.writing import create
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Iterator
+
+    from allhands.api.document import Manifest
+    from allhands.ports import Clock, Ids
+    from allhands.store.record import Key
+
+
+_LOOKED_UP_VERSIONS = {"workloads": "v1alpha2"}
+"""The versions of the kinds that admission asks for, where they are not v1."""
+
+
+class Store:
+    """Everything a cluster knows, in memory, owned by one thread."""
+
+    def __init__(self, clock: Clock, ids: Ids, *, window: int = DEFAULT_WINDOW) -> None:
+        self.clock = clock
+        self.ids = ids
+        self.window = window
+        self.version = 1
+        """The version of the last change of any object."""
+        self.kinds = KindRegistry(builtin_kinds())
+        self._collections: dict[Resource, Collection] = {}
+        self._by_uid: dict[str, tuple[Collection, Key]] = {}
+        self._by_owner: dict[str, dict[str, tuple[Collection, Key]]] = {}
+        self._second: tuple[datetime.datetime | None, str] = (None, "")
+        self.memo = SpecMemo(self)
+        self.lookup = Lookup(self._find, self._every)
+        self.housekeeper = Housekeeper(self)
+        for resource, document in first_objects():
+            create(self, self.kind(resource), document, document["metadata"].get("namespace", ""))
+
+    def now(self) -> str:
+        """The present moment as the API writes it."""
+        now = self.clock.now()
+        if now.replace(microsecond=0) != self._second[0]:
+            self._second = (now.replace(microsecond=0), timestamps.seconds(now))
+        return self._second[1]
+
+    def kind(self, resource: Resource) -> Kind:
+        found = self.kinds.find(resource)
+        if found is None:
+            raise StatusError(404, "NotFound", "the server could not find the requested resource", {})
+        return found
+
+    def collection(self, kind: Kind) -> Collection:
+        found = self._collections.get(kind.resource)
+        if found is None:
+            found = self._collections[kind.resource] = Collection(kind, self.version, self.window)
+        return found
+
+    def collections(self) -> Iterator[Collection]:
+        return iter(list(self._collections.values()))
+
+    def commit(self, collection: Collection, old: Record | None, document: Manifest | None) -> Record:
+        """Stores, replaces or removes (`document` is None) one object, at the next version."""
+        self.version += 1
+        new = None if document is None else make_record(collection.kind, document, self.version)
+        record = new or old
+        assert record is not None
+        self._index(collection, old, new)
+        change = Change(self.version, old, new)
+        collection.apply(change)
+        self.housekeeper.note(collection, change)
+        return record
+
+    def _index(self, collection: Collection, old: Record | None, new: Record | None) -> None:
+        if new is None:
+            assert old is not None
+            self._by_uid.pop(old.uid, None)
+        elif old is None:
+            self._by_uid[new.uid] = (collection, new.key)
+        before = old.owners if old else ()
+        after = new.owners if new else ()
+        if before == after:
+            return
+        uid = (new or old).uid  # type: ignore[union-attr]
+        for owner in before:
+            if owner not in after and owner in self._by_owner:
+                self._by_owner[owner].pop(uid, None)
+                if not self._by_owner[owner]:
+                    del self._by_owner[owner]
+        for owner in after:
+            self._by_owner.setdefault(owner, {})[uid] = (collection, new.key)  # type: ignore[union-attr]
+
+    def adopt(self, kind: Kind) -> None:
+        """Lets an existing collection follow its kind's new definition."""
+        if kind.resource in self._collections:
+            self._collections[kind.resource].kind = kind
+
+    def drop_collection(self, resource: Resource) -> None:
+        """Forgets a kind's objects' home after they are gone; its watchers end."""
+        collection = self._collections.pop(resource, None)
+        if collection is not None:
+            collection.closed = True
+            collection.journal.wake()
+
+    def dependents(self, owner_uid: str) -> list[tuple[Collection, Record]]:
+        """The objects that name this owner."""
+        found = self._by_owner.get(owner_uid, {})
+        records = ((collection, collection.get(key)) for collection, key in list(found.values()))
+        return [(collection, record) for collection, record in records if record is not None]
+
+    def by_uid(self, uid: str) -> tuple[Collection, Record] | None:
+        found = self._by_uid.get(uid)
+        if found is None:
+            return None
+        record = found[0].get(found[1])
+        return None if record is None else (found[0], record)
+
+    def _find(self, group: str, plural: str, namespace: str, name: str) -> Record | None:
+        collection = self._collections.get(Resource(group, _LOOKED_UP_VERSIONS.get(plural, "v1"), plural))
+        return None if collection is None else collection.get((namespace, name))
+
+    def _every(self, group: str, plural: str) -> list[Manifest]:
+        collection = self._collections.get(Resource(group, "v1", plural))
+        return [] if collection is None else [record.manifest() for record in collection]

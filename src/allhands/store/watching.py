@@ -1,0 +1,155 @@
+"""A watch on a collection: a position in its journal and a filter. It keeps no events of its own.
+
+Whether a change is an ADDED, MODIFIED or DELETED event depends on the watcher: an object that starts to match its
+selectors is added for it, one that stops to match is deleted for it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from allhands.api.errors import expired
+from allhands.ports import Event
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from allhands.api.document import Manifest
+    from allhands.store.collection import Collection, Filter
+    from allhands.store.journal import Change
+    from allhands.store.record import Key, Record
+
+FIRST_CHUNK = 256
+BOOKMARK_AFTER_CHANGES = 1_000
+"""A watcher that asked for bookmarks gets one after this many changes that were not for it."""
+
+
+def with_version(record: Record, version: int) -> bytes:
+    """The object as it was in `record`, at a later version: how a deletion shows the last state."""
+    document = record.manifest()
+    document["metadata"]["resourceVersion"] = str(version)
+    return msgspec.json.encode(document)
+
+
+class StoreWatch:
+    """The events of one watcher, in order, none lost, none doubled."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        wanted: Filter,
+        *,
+        position: int,
+        after_version: int = 0,
+        initial_version: int | None = None,
+        mark_initial_end: bool = False,
+        empty_object: Callable[[int], Manifest],
+        bookmarks: bool = False,
+    ) -> None:
+        self._collection = collection
+        self._wanted = wanted
+        self._position = position
+        self._after_version = after_version
+        self._initial_version = initial_version
+        self._mark_initial_end = mark_initial_end
+        self._chunk: list[Record] = []
+        self._chunk_size = FIRST_CHUNK
+        self._after: Key | None = None
+        self._empty_object = empty_object
+        self._bookmarks = bookmarks
+        self._version = collection.version
+        self._skipped = 0
+        self._ended = False
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        while True:
+            event = self.poll()
+            if event is not None:
+                return event
+            if self._ended or self._collection.closed:
+                raise StopAsyncIteration
+            await self._collection.journal.changed()
+
+    def poll(self) -> Event | None:
+        """The next event if there is one already."""
+        if self._ended:
+            return None
+        if self._initial_version is not None:
+            event = self._next_initial(self._initial_version)
+            if event is not None:
+                return event
+        journal = self._collection.journal
+        if self._position < journal.first_position:
+            return self._expire()
+        if self._position == journal.end_position:
+            return self._due_bookmark()
+        for change in journal.since(self._position):
+            self._position += 1
+            self._version = change.version
+            event = self._event(change)
+            if event is not None:
+                self._skipped = 0
+                return event
+            self._skipped += 1
+        return self._due_bookmark()
+
+    def _next_initial(self, version: int) -> Event | None:
+        """The next object as it was when the watch began, read in growing chunks rather than copied at the start."""
+        if not self._chunk:
+            if version < self._collection.journal.floor_version:
+                return self._expire()
+            found = self._collection.find(self._wanted, version=version, after=self._after)
+            self._chunk = list(islice(found, self._chunk_size))[::-1]
+            self._chunk_size *= 2
+        if self._chunk:
+            record = self._chunk.pop()
+            self._after = record.key
+            return Event("ADDED", record.raw)
+        self._initial_version = None
+        if not self._mark_initial_end:
+            return None
+        document = self._empty_object(version)
+        document["metadata"]["annotations"] = {"k8s.io/initial-events-end": "true"}
+        return Event("BOOKMARK", msgspec.json.encode(document))
+
+    def _expire(self) -> Event:
+        self._ended = True
+        return Event("ERROR", msgspec.json.encode(expired("too old resource version").status()))
+
+    def _event(self, change: Change) -> Event | None:
+        if change.version <= self._after_version:
+            return None  # a watch from the future waits for it
+        old, new = change.old, change.new
+        before = old is not None and self._wanted.matches(old)
+        now = new is not None and self._wanted.matches(new)
+        if now:
+            assert new is not None
+            return Event("MODIFIED" if before else "ADDED", new.raw)
+        if before:
+            assert old is not None
+            return Event("DELETED", with_version(old, change.version))
+        return None
+
+    def _due_bookmark(self) -> Event | None:
+        if self._bookmarks and self._skipped >= BOOKMARK_AFTER_CHANGES:
+            return self.bookmark()
+        return None
+
+    def bookmark(self) -> Event:
+        """A mark that everything up to the collection's present version was delivered."""
+        self._skipped = 0
+        return Event("BOOKMARK", msgspec.json.encode(self._empty_object(max(self._version, self._caught_up_version()))))
+
+    def _caught_up_version(self) -> int:
+        at_end = self._initial_version is None and self._position == self._collection.journal.end_position
+        return self._collection.version if at_end else 0
+
+    async def close(self) -> None:
+        self._ended = True
+        self._collection.journal.wake()

@@ -1,0 +1,291 @@
+"""Create and update: the path that every change of an object takes.
+
+Read the body, take over what only the server may set, apply defaults and admission, validate, store. Steps and their
+order are the real server's, because errors overtake each other in that order and clients see which comes first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from allhands.api.errors import (
+    FieldError,
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_object,
+    no_such_object,
+)
+from allhands.api.metadata import validate_metadata, validate_metadata_update, validate_standard_finalizers
+from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
+from allhands.store import bodies
+from allhands.store.admission import admit_create, admit_namespace, admit_update
+from allhands.store.record import Record, make_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import Kind
+    from allhands.store.collection import Collection
+    from allhands.store.store import Store
+
+MAX_GENERATED_PREFIX = 58
+NAME_TRIES = 8
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_NOT_YET = "0"
+"""The version of an object that is not stored yet; it keeps the field's place."""
+
+
+def create(
+    store: Store, kind: Kind, body: Manifest | bytes, namespace: str, options: WriteOptions = DEFAULT_WRITE
+) -> Document:
+    document, warnings = bodies.read(kind, body, options.field_validation)
+    metadata = document["metadata"]
+    settle_namespace(kind, metadata, namespace)
+    collection = store.collection(kind)
+    _name(store, collection, metadata)
+    admit_namespace(kind, document, store.lookup)
+    if metadata.get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    errors = _complete(store, kind, document)
+    _refuse_if(kind, document, _metadata_errors(kind, document) + errors)
+    if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
+        raise already_exists(kind.group, kind.resource.plural, metadata["name"])
+    if options.dry_run:
+        document["metadata"].pop("resourceVersion")
+        return Document(msgspec.json.encode(document), warnings, created=True)
+    return Document(store.commit(collection, None, document).raw, warnings, created=True)
+
+
+def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
+    """Everything the server adds to a new object, and what it says against it."""
+    key = store.memo.key(kind, document)
+    twin = store.memo.get(key)
+    _birth(store, kind, document)
+    if twin is not None:
+        document["spec"], document["status"] = twin
+        return []
+    kind.rules.default(document)
+    admit_create(kind, document, store.lookup)
+    kind.rules.prepare_create(document)
+    errors = kind.rules.validate_create(document)
+    if not errors:
+        bodies.finish(kind, document)
+        store.memo.put(key, document)
+    return errors
+
+
+def settle_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
+    """The namespace of the URL goes into the object; one that says otherwise is refused."""
+    if not kind.namespaced:
+        if namespace:
+            metadata.pop("namespace", None)
+        return
+    stated = metadata.get("namespace") or namespace
+    if stated != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if namespace:
+        metadata["namespace"] = namespace
+
+
+def _name(store: Store, collection: Collection, metadata: Manifest) -> None:
+    prefix = metadata.get("generateName", "")
+    if metadata.get("name") or not prefix:
+        return
+    namespace = metadata.get("namespace", "")
+    for _ in range(NAME_TRIES):
+        metadata["name"] = prefix[:MAX_GENERATED_PREFIX] + store.ids.suffix()
+        if collection.get((namespace, metadata["name"])) is None:
+            return
+
+
+def _birth(store: Store, kind: Kind, document: Manifest) -> None:
+    """What the server alone says of a new object."""
+    metadata = document["metadata"]
+    metadata["uid"] = store.ids.uid()
+    metadata["creationTimestamp"] = store.now()
+    metadata["resourceVersion"] = _NOT_YET
+    for owned in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
+        metadata.pop(owned, None)
+    if kind.has_generation:
+        metadata["generation"] = 1
+    if kind.has_status and not kind.keeps_first_status:
+        document.pop("status", None)
+
+
+def _metadata_errors(kind: Kind, document: Manifest) -> list[FieldError]:
+    errors = validate_metadata(document, namespaced=kind.namespaced, name_check=kind.name_check)
+    finalizers = document["metadata"].get("finalizers")
+    if finalizers and not kind.custom:
+        errors += validate_standard_finalizers(finalizers, "metadata.finalizers")
+    return errors
+
+
+def update(
+    store: Store,
+    kind: Kind,
+    name: str,
+    body: Manifest | bytes,
+    namespace: str,
+    options: WriteOptions = DEFAULT_WRITE,
+    *,
+    subresource: str = "",
+) -> Document:
+    document, warnings = bodies.read(kind, body, options.field_validation)
+    metadata = document["metadata"]
+    if not metadata.get("name"):
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    if metadata["name"] != name:
+        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+    settle_namespace(kind, metadata, namespace)
+    collection = store.collection(kind)
+    record = collection.get((namespace if kind.namespaced else "", name))
+    if record is None:
+        if not kind.allow_create_on_update or subresource:
+            raise no_such_object(kind.group, kind.resource.plural, name)
+        return create(store, kind, document, namespace, options)
+    check_uid(kind, metadata.get("uid", ""), record)
+    return replace(store, kind, record, document, warnings, options, subresource)
+
+
+def replace(
+    store: Store,
+    kind: Kind,
+    record: Record,
+    new: Manifest,
+    warnings: tuple[str, ...],
+    options: WriteOptions,
+    subresource: str,
+) -> Document:
+    """Puts `new` in the place of `record`, as far as a client may."""
+    stored = record.manifest()
+    _check_version(kind, new, record)
+    if subresource == "status":
+        errors = _update_status(kind, new, stored)
+    else:
+        errors = _update_object(kind, new, stored)
+    if errors:
+        _refuse_if(kind, new, errors)
+    if new == stored:
+        return Document(record.raw, warnings)
+    collection = store.collection(kind)
+    if _is_finished(new["metadata"]):
+        if not options.dry_run:
+            store.commit(collection, record, None)
+        return Document(make_record(kind, new, record.version).raw, warnings)
+    if options.dry_run:
+        return Document(make_record(kind, new, record.version).raw, warnings)
+    return Document(store.commit(collection, record, new).raw, warnings)
+
+
+def check_uid(kind: Kind, uid: str, record: Record) -> None:
+    """An update that names a uid means that object and no other of the same name."""
+    if uid and uid != record.uid:
+        where = "/".join(part for part in (kind.resource.plural, *record.key) if part)
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+        fault = f"StorageError: invalid object, Code: 4, Key: /registry/{where}, ResourceVersion: 0"
+        raise conflict(kind.group, kind.resource.plural, record.key[1], f"{fault}, AdditionalErrorMsg: {why}")
+
+
+def _check_version(kind: Kind, new: Manifest, record: Record) -> None:
+    stated = new["metadata"].get("resourceVersion")
+    if stated == str(record.version):
+        return
+    if not stated or stated == "0":
+        if not kind.allow_unconditional_update:
+            missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid_object(kind.group, kind.resource.plural, record.key[1], [missing])
+        return
+    if not stated.isdecimal():
+        fault = f'strconv.ParseUint: parsing "{stated}": invalid syntax'
+        _refuse_if(kind, new, [invalid("metadata.resourceVersion", stated, fault)])
+    raise conflict(kind.group, kind.resource.plural, record.key[1], _MODIFIED)
+
+
+def _update_object(kind: Kind, new: Manifest, stored: Manifest) -> list[FieldError]:
+    keep_server_metadata(new["metadata"], stored["metadata"])
+    if kind.has_status:
+        new.pop("status", None)
+    if "spec" in new and kind.rules.spec_decides(new) and new["spec"] == stored.get("spec"):
+        # The spec was accepted before, and to the rules nothing else matters.
+        if "status" in stored:
+            new["status"] = stored["status"]
+        return validate_metadata_update(new, stored)
+    old = kind.shape.worked_form(stored)
+    if kind.has_status and "status" in old:
+        new["status"] = old["status"]
+    kind.rules.default(new)
+    admit_update(kind, new, old)
+    kind.rules.prepare_update(new, old)
+    if kind.has_generation and kind.generation_rises and _desired_state(kind, new) != _desired_state(kind, old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    errors = validate_metadata_update(new, old) + kind.rules.validate_update(new, old)
+    if not errors:
+        bodies.finish(kind, new)
+    return errors
+
+
+def _update_status(kind: Kind, new: Manifest, stored: Manifest) -> list[FieldError]:
+    """Through the status sub-resource only the status changes; built-in kinds let labels and the like pass too."""
+    old = kind.shape.worked_form(stored)
+    status, metadata = new.get("status"), new["metadata"]
+    new.clear()
+    new |= old
+    new["metadata"] = dict(old["metadata"]) if kind.custom else metadata
+    new.pop("status", None)
+    if status is not None:
+        new["status"] = status
+    keep_server_metadata(new["metadata"], old["metadata"])
+    kind.rules.default(new)
+    kind.rules.prepare_status(new, old)
+    errors = validate_metadata_update(new, old) + kind.rules.validate_status(new, old)
+    if not errors:
+        bodies.finish(kind, new)
+    return errors
+
+
+def keep_server_metadata(new: Manifest, old: Manifest) -> None:
+    """What a client may leave out or try to set, and the server decides."""
+    new["resourceVersion"] = old["resourceVersion"]
+    for owned in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if owned in old:
+            new.setdefault(owned, old[owned])
+    for owned in ("creationTimestamp", "generation", "selfLink"):
+        new.pop(owned, None)
+        if owned in old:
+            new[owned] = old[owned]
+    new.pop("managedFields", None)
+
+
+def _desired_state(kind: Kind, document: Manifest) -> list[Any]:
+    """What a client wants, as opposed to what is: the changes that the generation counts."""
+    wanted = {name: value for name, value in document.items() if name not in ("metadata", "status")}
+    return [wanted, *(document["metadata"].get(field) for field in kind.generation_follows)]
+
+
+def _refuse_if(kind: Kind, document: Manifest, errors: list[FieldError]) -> None:
+    if errors:
+        name = document["metadata"].get("name") or document["metadata"].get("generateName", "")
+        raise invalid_object(kind.group, kind.kind, name, errors)
+
+
+def _is_finished(metadata: Manifest) -> bool:
+    """Marked for deletion, and nobody has to be waited for any more."""
+    marked = "deletionTimestamp" in metadata
+    return marked and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
+
+
+def change(store: Store, collection: Collection, record: Record, edit: Callable[[Manifest], None]) -> Record:
+    """An edit by the server itself: no validation, no event if nothing changes, the end with the last finalizer."""
+    document, before = record.manifest(), record.manifest()
+    edit(document)
+    if document == before:
+        return record
+    if _is_finished(document["metadata"]):
+        return store.commit(collection, record, None)
+    return store.commit(collection, record, document)

@@ -1,0 +1,146 @@
+"""Removes from an answer what no two servers can have in common: times, uids, versions, random names and tokens.
+
+Each is replaced by a placeholder that keeps what can be compared: the second uid seen is `<uid 2>` on both sides, and
+an object that did not change keeps its `<version 1>`. NOTHING else is removed here; every further difference that we
+accept is a row of EXCEPTIONS, and the documentation shows the same rows.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any, Final
+
+import msgspec
+
+
+class Exemption(msgspec.Struct, frozen=True):
+    """A field that is not compared. `requests` is a path prefix (`*`: all), `field` the end of a field's path."""
+
+    requests: str
+    field: str
+    reason: str
+
+
+EXCEPTIONS: Final = (
+    Exemption("*", "metadata.managedFields", "ours does not track field owners"),
+    Exemption("/version", "gitCommit", "another build"),
+    Exemption("/version", "gitTreeState", "another build"),
+    Exemption("/version", "buildDate", "another build"),
+    Exemption("/version", "goVersion", "ours is not written in Go"),
+    Exemption("/version", "compiler", "ours is not written in Go"),
+    Exemption("/version", "platform", "another machine"),
+    Exemption("/api", "serverAddressByClientCIDRs", "the address of the server itself"),
+)
+
+_UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{6})?Z")
+_AGE = re.compile(r"^(\d+[smhdy])+$")
+_VERSIONS_IN_TEXT = (
+    re.compile(r"(too old resource version: \d+ \()(\d+)(\))"),
+    re.compile(r"(Too large resource version: \d+, current: )(\d+)()"),
+    re.compile(r"(does not match the ResourceVersion in record \()(\d+)(\))"),
+    re.compile(r"(the ResourceVersion in the precondition \()(\d+)(\) does not match)"),
+    re.compile(r'("resourceVersion":")(\d+)(")'),
+    re.compile(r'(\\"resourceVersion\\":\\")(\d+)(\\")'),
+)
+_GENERATED_SUFFIX_CHARS = 5
+_RECENT = datetime.timedelta(days=1)
+
+
+class Normaliser:
+    """Remembers, over one scenario on one server, which uid, version and generated name came first, second, third."""
+
+    def __init__(self, now: datetime.datetime) -> None:
+        self._now = now
+        self._uids: dict[str, str] = {}
+        self._versions: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def __call__(self, body: Any, request_path: str) -> Any:
+        skipped = [
+            row.field.split(".") for row in EXCEPTIONS if row.requests == "*" or _under(request_path, row.requests)
+        ]
+        return self._value(body, (), skipped)
+
+    def text(self, text: str) -> str:
+        """A header or a plain body."""
+        return self._string(text)
+
+    def _value(self, value: Any, path: tuple[str, ...], skipped: list[list[str]]) -> Any:
+        if isinstance(value, dict):
+            self._learn_generated_name(value)
+            if value.get("kind") == "Table":
+                value = _without_ages(value)
+            return {
+                self._string(key): self._field(key, field, value, (*path, key), skipped)
+                for key, field in value.items()
+                if not any(path_end == list((*path, key)[-len(path_end) :]) for path_end in skipped)
+            }
+        if isinstance(value, list):
+            return [self._value(item, path, skipped) for item in value]
+        return self._string(value) if isinstance(value, str) else value
+
+    def _field(
+        self, key: str, value: Any, owner: dict[str, Any], path: tuple[str, ...], skipped: list[list[str]]
+    ) -> Any:
+        if key == "resourceVersion" and isinstance(value, str) and value not in ("", "0"):
+            if "uid" not in owner:
+                return "<version>"
+            return self._versions.setdefault(value, f"<version {len(self._versions) + 1}>")
+        if key == "continue" and isinstance(value, str) and value:
+            return "<continue>"
+        return self._value(value, path, skipped)
+
+    def _learn_generated_name(self, owner: dict[str, Any]) -> None:
+        prefix, name = owner.get("generateName"), owner.get("name")
+        if not isinstance(prefix, str) or not isinstance(name, str) or not name.startswith(prefix):
+            return
+        if len(name) == len(prefix) + _GENERATED_SUFFIX_CHARS:
+            self._names.setdefault(name, f"{prefix}<generated {len(self._names) + 1}>")
+
+    def _string(self, text: str) -> str:
+        for name, placeholder in self._names.items():
+            text = text.replace(name, placeholder)
+        text = _UID.sub(lambda found: self._uids.setdefault(found[0], f"<uid {len(self._uids) + 1}>"), text)
+        text = _TIME.sub(self._time, text)
+        for pattern in _VERSIONS_IN_TEXT:
+            text = pattern.sub(r"\1<version>\3", text)
+        return _without_field_owners(text) if "managedFields" in text else text
+
+    def _time(self, found: re.Match[str]) -> str:
+        """Only times that the server just took from its clock; a time that the request carried is compared."""
+        time = datetime.datetime.fromisoformat(found[1] + "+00:00")
+        if abs(time - self._now) > _RECENT:
+            return found[0]
+        return "<time with microseconds>" if found[2] else "<time>"
+
+
+def _without_field_owners(text: str) -> str:
+    """Some refusals quote the whole object as JSON; the exception for `metadata.managedFields` holds there too."""
+    begin = re.search(r',\\?"managedFields\\?":\[', text)
+    if begin is None:
+        return text
+    depth = 1
+    for end in range(begin.end(), len(text)):
+        depth += {"[": 1, "]": -1}.get(text[end], 0)
+        if depth == 0:
+            return text[: begin.start()] + _without_field_owners(text[end + 1 :])
+    return text
+
+
+def _under(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith((prefix + "/", prefix + "?"))
+
+
+def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
+    """Ages in the cells of a table are times. `<unknown>` and the like stay."""
+    columns = [column.get("name") for column in table.get("columnDefinitions") or []]
+    rows = []
+    for row in table.get("rows") or []:
+        cells = list(row.get("cells") or [])
+        for place, name in enumerate(columns[: len(cells)]):
+            if name == "Age" and isinstance(cells[place], str):
+                cells[place] = _AGE.sub("<age>", cells[place])
+        rows.append({**row, "cells": cells})
+    return {**table, "rows": rows} if "rows" in table else table
