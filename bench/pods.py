@@ -6,6 +6,7 @@ variety every spec differs in one environment variable, so that nothing remember
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Literal
 
 import msgspec
@@ -19,6 +20,9 @@ GANG_SIZE = 100
 
 Size = Literal["large", "small"]
 Variety = Literal["equal", "different"]
+
+_run_numbers = itertools.count()
+"""Never twice in a process: a spec of an earlier round must not be an old acquaintance either."""
 
 _VARIABLES = {
     "MASTER_ADDR": "training-0.training.default.svc.cluster.local",
@@ -53,7 +57,7 @@ def bodies(
     for number in range(first, first + count):
         pod = make(number, owner)
         if variety == "different":
-            pod["spec"]["containers"][0]["env"].append({"name": "RUN_ID", "value": f"run-{number:08d}"})
+            pod["spec"]["containers"][0]["env"].append({"name": "RUN_ID", "value": f"run-{next(_run_numbers):08d}"})
         if nodes:
             pod["spec"]["nodeName"] = f"node-{number % nodes:05d}"
         made.append(msgspec.json.encode(pod))

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, Self
 
-    from tests.controlplane import ControlPlane
-
     from allhands.api.kinds import Resource
+    from tests.controlplane import ControlPlane
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _SERVERS = ("kube-apiserver", "etcd")

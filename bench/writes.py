@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
-from tests.controlplane import ControlPlane
 
 from allhands.api.errors import StatusError
 from allhands.compose import RandomIds, SystemClock
@@ -25,6 +24,7 @@ from bench.collector import collecting
 from bench.figures import Figure, Goal, Report, command_line
 from bench.pods import JOBS, NAMESPACES, PODS, Size, Variety, bodies, job
 from bench.real import RealServer, Request, Run
+from tests.controlplane import ControlPlane
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Self
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
 from tests.processes import Reaper, Service, ServiceEndedError, free_ports, keep_logs, port_is_free, wait_until
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
 from tests.controlplane import ControlPlane, ToolsMissingError, tools_folder
 from tests.processes import Reaper, Service, ServiceEndedError, port_is_free, wait_until
 

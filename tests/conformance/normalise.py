@@ -24,6 +24,11 @@ class Exemption(msgspec.Struct, frozen=True):
 
 EXCEPTIONS: Final = (
     Exemption("*", "metadata.managedFields", "ours does not track field owners"),
+    Exemption("/version", "gitVersion", "ours adds its own version to the one whose API it speaks"),
+    Exemption("/version", "emulationMajor", "ours emulates no older version"),
+    Exemption("/version", "emulationMinor", "ours emulates no older version"),
+    Exemption("/version", "minCompatibilityMajor", "ours emulates no older version"),
+    Exemption("/version", "minCompatibilityMinor", "ours emulates no older version"),
     Exemption("/version", "gitCommit", "another build"),
     Exemption("/version", "gitTreeState", "another build"),
     Exemption("/version", "buildDate", "another build"),
@@ -32,6 +37,19 @@ EXCEPTIONS: Final = (
     Exemption("/version", "platform", "another machine"),
     Exemption("/api", "serverAddressByClientCIDRs", "the address of the server itself"),
 )
+
+READ_AS_EQUAL: Final = (
+    ("the same cause of a refusal, several times", "the real one runs some checks of metadata up to four times"),
+    ("an empty list as `items: null` and as `items: []`", "depends on which of its caches the real one reads"),
+    ("`details.causes` of a patch that does not apply", "the real one keeps the reason to itself, ours says it"),
+    ("the lines that differ, in a refused change of a spec", "the real one shows its internal Go types, ours the JSON"),
+    ("the pod template shown in a refusal as immutable", "the real one shows its internal Go type, ours the JSON"),
+)
+"""What is written differently and means the same: (what, why)."""
+
+_PATCH_REFUSED = "the server rejected our request due to an error in our request"
+_SHOWN_LINES = re.compile(r"\n@@ .*", re.DOTALL)
+_SHOWN_TEMPLATE = re.compile(r"(spec\.template(?:\.spec)?: )?Invalid value: \{.*\}\s*: field is immutable", re.DOTALL)
 
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{6})?Z")
@@ -72,6 +90,10 @@ class Normaliser:
             self._learn_generated_name(value)
             if value.get("kind") == "Table":
                 value = _without_ages(value)
+            if value.get("kind") == "Status":
+                value = _refusal(value)
+            if value.get("items", ()) is None and str(value.get("kind", "")).endswith("List"):
+                value = {**value, "items": []}
             return {
                 self._string(key): self._field(key, field, value, (*path, key), skipped)
                 for key, field in value.items()
@@ -106,6 +128,8 @@ class Normaliser:
         text = _TIME.sub(self._time, text)
         for pattern in _VERSIONS_IN_TEXT:
             text = pattern.sub(r"\1<version>\3", text)
+        text = _SHOWN_LINES.sub("", text)
+        text = _SHOWN_TEMPLATE.sub(r"\1Invalid value: <template>: field is immutable", text)
         return _without_field_owners(text) if "managedFields" in text else text
 
     def _time(self, found: re.Match[str]) -> str:
@@ -127,6 +151,18 @@ def _without_field_owners(text: str) -> str:
         if depth == 0:
             return text[: begin.start()] + _without_field_owners(text[end + 1 :])
     return text
+
+
+def _refusal(status: dict[str, Any]) -> dict[str, Any]:
+    """The status with each cause once, and without the causes that only ours gives."""
+    details = status.get("details") or {}
+    causes = details.get("causes")
+    if not causes:
+        return status
+    if status.get("message") == _PATCH_REFUSED:
+        return {**status, "details": {name: value for name, value in details.items() if name != "causes"}}
+    once = [cause for index, cause in enumerate(causes) if cause not in causes[:index]]
+    return {**status, "details": {**details, "causes": once}}
 
 
 def _under(path: str, prefix: str) -> bool:

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import yaml
+
 from tests.conformance.client import Server
 from tests.conformance.runner import Exchange, run_scenario
 from tests.conformance.scenario import Scenario, load_scenarios

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import msgspec
+
 from tests.conformance.client import PATIENCE_SECONDS, Answer, Client, Server, Watch
 from tests.conformance.normalise import Normaliser
 from tests.conformance.scenario import ACCEPTS, CONTENT_TYPES, Scenario, Step, body_of, fill, look_up, picked

@@ -91,9 +91,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topic: str = ""
 
 
-def load_scenarios() -> list[Scenario]:
+def load_scenarios(folder: Path = CASES) -> list[Scenario]:
     found: list[Scenario] = []
-    for path in sorted(CASES.glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         # PyYAML's C loader: the cases are many, and the plain one takes seconds.
         document = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         scenarios = msgspec.convert(document["scenarios"], list[Scenario])

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.normalise import EXCEPTIONS, Normaliser
+
+from tests.conformance.normalise import EXCEPTIONS, READ_AS_EQUAL, Normaliser
 from tests.conformance.scenario import Pick, fill, look_up, picked
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
@@ -118,6 +119,19 @@ def test_the_documented_exceptions_are_exactly_those_of_the_code() -> None:
         tuple(cell.strip().strip("`") for cell in line.strip("|").split("|")) for line in table.strip().splitlines()[2:]
     ]
     assert rows == [(row.requests, row.field, row.reason) for row in EXCEPTIONS]
+
+
+def test_what_is_documented_as_equal_is_exactly_what_the_code_reads_so() -> None:
+    table = DOCUMENT.read_text().split("<!-- equal -->")[1].split("<!-- /equal -->")[0]
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in table.strip().splitlines()[2:]]
+    assert rows == list(READ_AS_EQUAL)
+
+
+def test_repeated_causes_count_once_and_empty_lists_are_empty() -> None:
+    cause = {"field": "a", "message": "b"}
+    status = {"kind": "Status", "details": {"causes": [cause, cause]}}
+    assert _normal(status) == {"kind": "Status", "details": {"causes": [cause]}}
+    assert _normal({"kind": "PodList", "items": None}) == {"kind": "PodList", "items": []}
 
 
 def test_placeholders_are_filled_everywhere_and_unknown_ones_are_mistakes() -> None:

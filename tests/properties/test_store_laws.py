@@ -9,13 +9,13 @@ import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.doubles import CountingIds, ManualClock
-from tests.manifests import CONFIG_MAPS, config_map
 
 from allhands.api.errors import StatusError
 from allhands.api.selectors import parse_label_selector
 from allhands.ports import DeleteOptions, Query
 from allhands.store import InProcessObjects, Store
+from tests.doubles import CountingIds, ManualClock
+from tests.manifests import CONFIG_MAPS, config_map
 
 NAMES = st.sampled_from([f"c{number}" for number in range(6)])
 SPACES = st.sampled_from(["default", "kube-system"])

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from allhands.api.errors import bad_request, go_quote
-from allhands.api.schema.definitions import is_published
+from allhands.api.schema.definitions import is_published, published_definition
+from allhands.api.schema.shape import TypedShape
 
 if TYPE_CHECKING:
     from allhands.api.document import Json, Manifest
@@ -60,7 +61,9 @@ def check_kind(kind: Kind, document: Manifest) -> None:
     version = api_version.rpartition("/")[2]
     if is_published(api_version, name):
         target = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
-        why = f"converting ({version}.{name}) to ({target}): unknown conversion"
+        # The real server decodes what the body says it is, and only then sees that it does not belong here.
+        fault = TypedShape(published_definition(api_version, name)).check(document).mismatch
+        why = fault or f"converting ({version}.{name}) to ({target}): unknown conversion"
     else:
         why = f"no kind {go_quote(name)} is registered for version {go_quote(api_version)} {_SCHEME}"
     raise bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')

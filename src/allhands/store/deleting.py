@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from allhands.api.errors import StatusError, conflict, no_such_object
+from allhands.api.kinds import Resource
 from allhands.api.schema import timestamps
 from allhands.ports import DEFAULT_DELETE, Deleted, DeleteOptions, Document, Page, Query
 from allhands.store.admission import NAMESPACES_THAT_STAY
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 DEFAULT_POD_GRACE_SECONDS = 30
+_PRESERVED_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
+)
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until its objects are gone."""
 
 
 def delete(store: Store, kind: Kind, name: str, namespace: str, options: DeleteOptions = DEFAULT_DELETE) -> Deleted:
@@ -72,6 +80,10 @@ def delete_record(store: Store, collection: Collection, record: Record, options:
     else:
         metadata.pop("finalizers", None)
     grace = _grace_seconds(kind, document, options)
+    if kind.resource == DEFINITIONS and CLEANUP not in finalizers:
+        finalizers = [*finalizers, CLEANUP]
+        metadata["finalizers"] = finalizers
+        _announce_end(store, document)
     waits_for_namespace = kind.kind == "Namespace" and not kind.group and bool(document["spec"].get("finalizers"))
     if not finalizers and not grace and not waits_for_namespace:
         return _remove(store, collection, record, document, options)
@@ -102,12 +114,20 @@ def _remove(
     return Deleted(gone, gone=True, as_status=not kind.returns_deleted)
 
 
+def _announce_end(store: Store, definition: Manifest) -> None:
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": store.now(),
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    definition.setdefault("status", {}).setdefault("conditions", []).append(condition)
+
+
 def _warnings(kind: Kind, options: DeleteOptions) -> tuple[str, ...]:
     if kind.kind == "Job" and kind.orphans_by_default and options.propagation is None:
-        return (
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
-            "or set propagationPolicy=Orphan to suppress this warning",
-        )
+        return (_PRESERVED_PODS,)
     return ()
 
 

@@ -14,7 +14,7 @@ from allhands.api.builtin.definitions import established_status
 from allhands.api.custom import kinds_of
 from allhands.api.kinds import Resource
 from allhands.ports import DeleteOptions
-from allhands.store.deleting import FOREGROUND, ORPHAN, delete_record
+from allhands.store.deleting import CLEANUP, DEFINITIONS, FOREGROUND, ORPHAN, delete_record
 from allhands.store.protection import PODS, PROTECTED
 from allhands.store.writing import change
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from allhands.store.store import Store
 
 NAMESPACES = Resource("", "v1", "namespaces")
-DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 class Housekeeper:
@@ -203,6 +202,10 @@ class Housekeeper:
         if record is None:
             self._end_custom_kind(served)
             return
+        if record.is_marked:
+            self._end_custom_objects(served)
+            self._remove_finalizer(definitions, record.key, CLEANUP)
+            return
         document = record.manifest()
         kinds = kinds_of(document)
         for stale in served - {kind.resource for kind in kinds}:
@@ -216,12 +219,15 @@ class Housekeeper:
 
         change(self._store, definitions, record, establish)
 
-    def _end_custom_kind(self, served: set[Resource]) -> None:
+    def _end_custom_objects(self, served: set[Resource]) -> None:
         for collection in self._store.collections():
             if collection.kind.resource not in served:
                 continue
             for record in list(collection):
                 self._store.commit(collection, record, None)
+
+    def _end_custom_kind(self, served: set[Resource]) -> None:
+        self._end_custom_objects(served)
         for resource in served:
             self._store.drop_collection(resource)
             self._store.kinds.remove(resource)

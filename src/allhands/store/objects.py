@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allhands.api.errors import method_not_supported
+from allhands.api.errors import StatusError, method_not_supported
 from allhands.ports import (
     DEFAULT_DELETE,
     DEFAULT_WRITE,
@@ -21,9 +21,12 @@ from allhands.store import deleting, patching, pods, reading, writing
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
+    from allhands.api.kinds import Kind, Resource
     from allhands.store.store import Store
     from allhands.store.watching import StoreWatch
+
+
+WRITABLE_SUBRESOURCES = ("", "status")
 
 
 class InProcessObjects:
@@ -31,6 +34,12 @@ class InProcessObjects:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def _written(self, resource: Resource, subresource: str) -> Kind:
+        kind = self._store.kind(resource)
+        if subresource not in WRITABLE_SUBRESOURCES or (subresource and subresource not in kind.subresources):
+            raise StatusError(404, "NotFound", "the server could not find the requested resource", {})
+        return kind
 
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "", resource_version: str = ""
@@ -67,7 +76,7 @@ class InProcessObjects:
         *,
         subresource: str = "",
     ) -> Document:
-        kind = self._store.kind(resource)
+        kind = self._written(resource, subresource)
         return writing.update(self._store, kind, name, body, namespace, options, subresource=subresource)
 
     async def patch(
@@ -81,7 +90,7 @@ class InProcessObjects:
         *,
         subresource: str = "",
     ) -> Document:
-        kind = self._store.kind(resource)
+        kind = self._written(resource, subresource)
         return patching.patch(self._store, kind, name, patch_type, patch, namespace, options, subresource=subresource)
 
     async def delete(

@@ -6,6 +6,7 @@ the whole result quoted, because that is what a person needs to find the mistake
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,6 +49,8 @@ def patch(
         if kind.custom:
             raise
         fault = refusal.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or refusal.message
+        if patch_type == "strategic":
+            fault = _as_conversion(fault)
         raise invalid_object("", "", "", [invalid("patch", shown, fault)]) from None
     stated = document["metadata"].get("name", "")
     if stated != name:
@@ -82,3 +85,16 @@ def unsupported_patch(kind: Kind) -> StatusError:
 def _shown(patched: Manifest) -> str:
     """The result as the server quotes it: its top fields sorted, the rest as it was stored."""
     return msgspec.json.encode({name: patched[name] for name in sorted(patched)}).decode()
+
+
+_DECODING_FAULT = re.compile(r"json: cannot unmarshal (\w+) into Go struct field \S+ of type (\[\]|map\[)")
+_GO_NAMES = {"number": "int64", "array": "slice", "object": "map"}
+
+
+def _as_conversion(fault: str) -> str:
+    """The result of a strategic patch is converted, not decoded, and the server words the same fault differently."""
+    found = _DECODING_FAULT.match(fault)
+    if found is None:
+        return fault
+    wanted = "slice" if found[2] == "[]" else "map"
+    return f"cannot restore {wanted} from {_GO_NAMES.get(found[1], found[1])}"

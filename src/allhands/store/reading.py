@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from allhands.store.store import Store
 
 MAX_VERSION_DIGITS = 20
-_TOKEN_VERSION = "meta.k8s.io/v1"
+_ENCODING = "meta.k8s.io/v1"
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter."
@@ -46,10 +46,9 @@ def _decode_token(text: str) -> ContinueToken:
         token = msgspec.json.decode(raw, type=ContinueToken)
     except (binascii.Error, ValueError) as error:
         raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
-    if token.v != _TOKEN_VERSION:
-        raise bad_request(
-            f"invalid continue token: continue key is not valid: server does not recognize this encoded version {token.v}"
-        )
+    if token.v != _ENCODING:
+        why = f"server does not recognize this encoded version {token.v}"
+        raise bad_request(f"invalid continue token: continue key is not valid: {why}")
     return token
 
 
@@ -84,7 +83,7 @@ def list_page(store: Store, kind: Kind, query: Query) -> Page:
     shown = store.version if version is None else version
     token_text = ""
     if remaining != 0:
-        token_text = ContinueToken(shown, records[-1].key, _TOKEN_VERSION).encode()
+        token_text = ContinueToken(shown, records[-1].key, _ENCODING).encode()
     return Page([record.raw for record in records], str(shown), token_text, remaining or None)
 
 

@@ -52,8 +52,8 @@ def create(
     admit_namespace(kind, document, store.lookup)
     if metadata.get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    errors = _complete(store, kind, document)
-    _refuse_if(kind, document, _metadata_errors(kind, document) + errors)
+    errors = _metadata_errors(kind, document)
+    _refuse_if(kind, document, errors + _complete(store, kind, document))
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
         raise already_exists(kind.group, kind.resource.plural, metadata["name"])
     if options.dry_run:
@@ -165,10 +165,7 @@ def replace(
     """Puts `new` in the place of `record`, as far as a client may."""
     stored = record.manifest()
     _check_version(kind, new, record)
-    if subresource == "status":
-        errors = _update_status(kind, new, stored)
-    else:
-        errors = _update_object(kind, new, stored)
+    errors = (_update_status if subresource == "status" else _update_object)(kind, new, stored)
     if errors:
         _refuse_if(kind, new, errors)
     if new == stored:
@@ -264,7 +261,8 @@ def keep_server_metadata(new: Manifest, old: Manifest) -> None:
 
 def _desired_state(kind: Kind, document: Manifest) -> list[Any]:
     """What a client wants, as opposed to what is: the changes that the generation counts."""
-    wanted = {name: value for name, value in document.items() if name not in ("metadata", "status")}
+    observed = ("metadata", "status") if kind.has_status or not kind.custom else ("metadata",)
+    wanted = {name: value for name, value in document.items() if name not in observed}
     return [wanted, *(document["metadata"].get(field) for field in kind.generation_follows)]
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.api.rule_samples import container, pod, pod_of, prepared
 
 from allhands.api.builtin.pod_defaults import pull_policy_for
 from allhands.api.builtin.pods import RULES, qos_class
 from allhands.api.builtin.podspec import default_pod_spec, default_pod_template
+from tests.unit.api.rule_samples import container, pod, pod_of, prepared
 
 POD = RULES["Pod"]
 

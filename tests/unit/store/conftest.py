@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.doubles import CountingIds, ManualClock
 
 from allhands.store import InProcessObjects, Store
+from tests.doubles import CountingIds, ManualClock
 
 
 @pytest.fixture

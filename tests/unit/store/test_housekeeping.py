@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.manifests import CONFIG_MAPS, NAMESPACES, PODS, config_map, owned_by, pod
 
 from allhands.api.errors import StatusError
 from allhands.ports import DeleteOptions
+from tests.manifests import CONFIG_MAPS, NAMESPACES, PODS, config_map, owned_by, pod
 
 if TYPE_CHECKING:
     from allhands.api.kinds import Resource

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from tests.manifests import BUDGETS, CONFIG_MAPS, LEASES, NODES, PODS, PRIORITY_CLASSES, config_map, pod
 
 from allhands.api.errors import StatusError
 from allhands.ports import DeleteOptions, Query, WriteOptions
+from tests.manifests import BUDGETS, CONFIG_MAPS, LEASES, NODES, PODS, PRIORITY_CLASSES, config_map, pod
 
 if TYPE_CHECKING:
-    from tests.doubles import ManualClock
-
     from allhands.store import InProcessObjects, Store
+    from tests.doubles import ManualClock
 
 
 async def test_a_created_object_gets_uid_time_version_and_defaults(objects: InProcessObjects) -> None:

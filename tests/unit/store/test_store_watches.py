@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.doubles import CountingIds, ManualClock
-from tests.manifests import CONFIG_MAPS, PODS, config_map, pod
 
 from allhands.api.errors import StatusError
 from allhands.ports import Query
 from allhands.store import InProcessObjects, Store
 from allhands.store.watching import BOOKMARK_AFTER_CHANGES
+from tests.doubles import CountingIds, ManualClock
+from tests.manifests import CONFIG_MAPS, PODS, config_map, pod
 
 if TYPE_CHECKING:
     from allhands.store.watching import StoreWatch

@@ -142,7 +142,7 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
         _take_over(after, before, "volumeAttributesClassName")
         _take_over_size(after, before)
     if after != before:
-        errors.append(forbidden("spec", f"{_IMMUTABLE}\n{unified('PersistentVolumeClaimSpec', before, after)}"))
+        errors.append(forbidden("spec", f"{_IMMUTABLE}\n{unified(before, after)}"))
     _check_shrinking(new, old, errors)
     if after.get("volumeMode") != before.get("volumeMode"):
         errors.append(invalid("volumeMode", after.get("volumeMode"), "field is immutable"))

@@ -200,7 +200,7 @@ def _pod_count_errors(change: _Change) -> list[FieldError]:
     terminating, ready = change.new.get("terminating", 0), change.new.get("ready", 0)
     if (change.finished_changed or change.differs("terminating")) and terminating > 0 and change.finished:
         errors.append(invalid("status.terminating", terminating, "terminating>0 is invalid for finished job"))
-    if change.differs("ready", "active") and ready > change.new.get("active", 0):
+    if "ready" in change.new and change.differs("ready", "active") and ready > change.new.get("active", 0):
         errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
     return errors
 

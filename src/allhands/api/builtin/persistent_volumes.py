@@ -173,7 +173,7 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
         kept = {field: value for field, value in sources["csi"].items() if field != "controllerExpandSecretRef"}
         sources["csi"] = kept
     if sources != former:
-        lines = unified("PersistentVolumeSource", former, sources)
+        lines = unified(former, sources)
         detail = f"spec.persistentvolumesource is immutable after creation\n{lines}"
         errors.append(forbidden("spec.persistentvolumesource", detail))
     if spec.get("volumeMode") != before.get("volumeMode"):

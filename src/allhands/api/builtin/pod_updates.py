@@ -67,7 +67,7 @@ def check_spec_update(new: Manifest, old: Manifest, errors: list[FieldError]) ->
     if old.get("schedulingGates"):
         _check_narrowed_placement(comparable, old, errors)
     if comparable != old:
-        text = f"pod updates may not change fields other than {_UPDATABLE}\n{unified('PodSpec', old, comparable)}"
+        text = f"pod updates may not change fields other than {_UPDATABLE}\n{unified(old, comparable)}"
         errors.append(forbidden("spec", text))
 
 

@@ -78,6 +78,11 @@ def schema_type(schema: dict[str, Any]) -> str:
 
 def is_published(api_version: str, kind: str) -> bool:
     """Whether Kubernetes itself has such a kind, served here or not."""
+    return published_definition(api_version, kind) in go_types()
+
+
+def published_definition(api_version: str, kind: str) -> str:
+    """The name under which Kubernetes publishes a kind, if it has it."""
     group, _, version = api_version.rpartition("/")
     package = group.partition(".")[0] or "core"
-    return f"io.k8s.api.{package}.{version}.{kind}" in definitions()
+    return f"io.k8s.api.{package}.{version}.{kind}"
