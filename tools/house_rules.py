@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BANNED_TEXT = {
     r"pypi\.org|pythonhosted|registry\.npmjs|proxy\.golang|sum\.golang|deb\.debian": "names a registry host",
     r"/root/|/home/[a-z]+/": "names a path of one machine",
-    r"time\.sleep\(": "sleeps; wait for the condition instead",
+    r"time\.sleep\((?!POLL_SECONDS\))": "sleeps; wait for the condition instead, and look at it every POLL_SECONDS",
 }
 BANNED_MODULES = {"utils", "helpers", "common", "manager", "misc"}
 MAX_MODULE_LINES = 500

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from allhands.api.document import Json, Manifest
 
 _MAX_REPLICAS: Final = 2**31 - 1
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which the real server lists those of custom kinds."""
 _BLOCKING: Final = frozenset({Fault.NOT_SUPPORTED, Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE_INVALID})
 _UNCHECKED_RULES: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
@@ -51,11 +53,13 @@ def _kind(spec: Manifest, version: Manifest) -> Kind:
     return Kind(
         resource=Resource(group, version["name"], plural),
         kind=names["kind"],
+        list_kind=names.get("listKind") or "",
         singular=names.get("singular") or names["kind"].lower(),
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        subresources=tuple(name for name in ("scale", "status") if name in subresources),
+        verbs=_VERBS,
+        subresources=tuple(name for name in ("status", "scale") if name in subresources),
         has_generation=True,
         allow_unconditional_update=False,
         rules=CustomRules(schema, subresources).rules(),

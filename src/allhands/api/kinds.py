@@ -64,6 +64,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     resource: Resource
     kind: str
+    list_kind: str = ""
+    """What a list of these is called, where that is not the kind's name with `List` after it."""
     singular: str
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
@@ -115,6 +117,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def group(self) -> str:
         return self.resource.group
+
+    @property
+    def listed_as(self) -> str:
+        """The kind of a list of these."""
+        return self.list_kind or f"{self.kind}List"
 
     @property
     def has_status(self) -> bool:

@@ -1,7 +1,8 @@
 """In which form an answer is wanted: JSON or YAML, and the object itself, its metadata, or a table.
 
-The first clause of `Accept` that can be served wins, weights considered. Errors are written as JSON whatever was
-asked for. Protobuf is not served: a client that accepts nothing else is told what there is.
+The real server asks twice, and refuses in other words each time: its router looks at the bare media types, the handler
+at the first clause of `Accept` that it can serve, weights considered. Custom kinds have no router. Protobuf is not
+written: a client that accepts nothing else is told what there is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ Shown = Literal["object", "Table", "PartialObjectMetadata", "PartialObjectMetada
 
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
+_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+SPOKEN: Final = (_JSON, _YAML, _PROTOBUF)
+"""What the real server says that it speaks."""
+STREAMED: Final = (f"{_JSON};stream=watch", f"{_PROTOBUF};stream=watch")
+"""What it speaks in a watch."""
 _ANY: Final = frozenset({"*/*", "application/*", _JSON})
 _TRANSFORMS: Final[tuple[Shown, ...]] = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 _META_VERSIONS: Final = frozenset({"v1", "v1beta1"})
@@ -69,20 +75,40 @@ def form_of(header: str, *, stream: bool = False) -> Form:
     """The form to answer in; refused with the real server's words if nothing acceptable can be served."""
     if not header or header in (_JSON, "*/*"):
         return PLAIN
-    for clause in clauses(header):
-        form = _served(clause, stream=stream)
-        if form is not None:
-            return form
-    offered = f"{_JSON};stream=watch" if stream else f"{_JSON}, {_YAML}"
-    raise not_acceptable(f"only the following media types are accepted: {offered}")
+    form = next((found for clause in clauses(header) if (found := _served(clause)) is not None), None)
+    if form is None:
+        spoken = (_JSON, _YAML) if _only_protobuf(header) else SPOKEN
+        raise not_acceptable(f"only the following media types are accepted: {', '.join(spoken)}")
+    if stream and form.yaml:
+        raise not_acceptable(f"only the following media types are accepted: {', '.join(STREAMED)}")
+    return form
+
+
+def error_form(header: str) -> Form:
+    """The form of a refusal. It is never a table, and a client that can read nothing of ours gets JSON."""
+    forms = (_served(clause) for clause in clauses(header) if "as" not in clause.parameters)
+    return next((form for form in forms if form is not None), PLAIN)
+
+
+def check_route(header: str, offered: tuple[str, ...] = SPOKEN) -> None:
+    """What the real server's router refuses before anything looks at the request; wildcards but `*/*` are no match."""
+    asked = {part.partition(";")[0].strip() for part in header.split(",")}
+    if not header or "*/*" in asked or not asked.isdisjoint(offered):
+        return
+    representations = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
+    raise StatusError(406, "NotAcceptable", representations, {})
 
 
 def not_acceptable(message: str) -> StatusError:
     return StatusError(406, "NotAcceptable", message)
 
 
-def _served(clause: Clause, *, stream: bool) -> Form | None:
-    if clause.media_type not in _ANY and (stream or clause.media_type != _YAML):
+def _only_protobuf(header: str) -> bool:
+    return {clause.media_type for clause in clauses(header)} == {_PROTOBUF}
+
+
+def _served(clause: Clause) -> Form | None:
+    if clause.media_type not in _ANY and clause.media_type != _YAML:
         return None
     yaml = clause.media_type == _YAML
     wanted = clause.parameters.get("as", "")

@@ -17,13 +17,13 @@ from allhands.api.schema.definitions import definitions
 from allhands.api.tables.column import Describe, describe_from
 from allhands.api.tables.render import IncludeObject, table_document
 from allhands.server import yamltext
-from allhands.server.accept import not_acceptable
+from allhands.server.accept import PLAIN, not_acceptable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from starlette.types import Send
+    from allhands.server.asgi import Send
 
     from allhands.api.document import Json, Manifest
     from allhands.api.kinds import Kind
@@ -60,26 +60,36 @@ def json_answer(value: Json, code: int = 200) -> Answer:
     return Answer(code, msgspec.json.encode(value))
 
 
+def written(value: Json, form: Form, code: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    """A small document in the text that was asked for."""
+    body = yamltext.dump(value) if form.yaml else msgspec.json.encode(value)
+    return Answer(code, body, form.media_type.encode(), headers)
+
+
 def text_answer(text: str, code: int = 200) -> Answer:
     headers = ((b"x-content-type-options", b"nosniff"),)
     return Answer(code, text.encode(), b"text/plain; charset=utf-8", headers)
 
 
-def refusal(error: StatusError) -> Answer:
-    """Always JSON, whatever form was asked for."""
+def page_not_found() -> Answer:
+    """What the real server says where it serves nothing at all: not even a `Status`."""
+    return text_answer("404 page not found\n", 404)
+
+
+def refusal(error: StatusError, form: Form = PLAIN) -> Answer:
     seconds = error.retry_after_seconds
     headers = ((b"retry-after", str(seconds).encode()),) if seconds else ()
-    return Answer(error.code, msgspec.json.encode(error.status()), _JSON, headers)
+    return written(error.status(), form, error.code, headers)
 
 
-def success(code: int, details: Manifest | None = None) -> Answer:
+def success(code: int, form: Form, details: Manifest | None = None) -> Answer:
     """The `Status` that says that it worked."""
     status: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         status["details"] = details
     else:
         status["code"] = code
-    return json_answer(status, code)
+    return written(status, form, code)
 
 
 def unknown_path() -> StatusError:
@@ -152,9 +162,7 @@ class Writer:
     async def of_object(self, raw: bytes, code: int = 200, warnings: Sequence[str] = ()) -> Answer:
         form = self.form
         if form.shown == "PartialObjectMetadataList":
-            raise not_acceptable(
-                f"you requested PartialObjectMetadataList, but the requested object is not a list ({self.kind.kind})"
-            )
+            raise _not_a_list(self.kind)
         if form.shown == "PartialObjectMetadata":
             raw = partial_metadata(raw, form.version)
         elif form.shown == "Table":
@@ -165,18 +173,21 @@ class Writer:
         form = self.form
         if form.shown == "PartialObjectMetadata":
             raise not_acceptable(
-                f"you requested PartialObjectMetadata, but the requested object is a list ({self.kind.kind}List)"
+                f"you requested PartialObjectMetadata, but the requested object is a list ({_go_list(self.kind)})"
             )
         if form.shown == "Table":
             return self._answer(msgspec.json.encode(await self._table_of_page(page)), 200)
         if form.shown == "PartialObjectMetadataList":
             items = [partial_metadata(raw, form.version) for raw in page.items]
+            head = ("PartialObjectMetadataList", f"meta.k8s.io/{form.version}", _list_metadata(page))
+            return self._answer(_list_text(*head, items), 200)
+        kind, metadata = self.kind, _list_metadata(page)
+        if kind.custom:
             return self._answer(
-                _list_text("PartialObjectMetadataList", f"meta.k8s.io/{form.version}", page, items), 200
+                _list_text(kind.listed_as, kind.api_version, {"continue": ""} | metadata, page.items), 200
             )
-        kind = self.kind
-        items = page.items if kind.custom else without_type(page.items, kind)
-        return self._answer(_list_text(f"{kind.kind}List", kind.api_version, page, items), 200)
+        items = without_type(page.items, kind)
+        return self._answer(_list_text(kind.listed_as, kind.api_version, metadata, items), 200)
 
     def _answer(self, raw: bytes, code: int, warnings: Sequence[str] = ()) -> Answer:
         body = yamltext.dump(msgspec.json.decode(raw)) if self.form.yaml else raw
@@ -233,10 +244,26 @@ def _list_metadata(page: Page) -> Manifest:
     return metadata
 
 
-def _list_text(kind: str, api_version: str, page: Page, items: Sequence[bytes]) -> bytes:
-    metadata = msgspec.json.encode(_list_metadata(page))
+def _list_text(kind: str, api_version: str, metadata: Manifest, items: Sequence[bytes]) -> bytes:
     head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
-    return b"".join((head, metadata, b',"items":[', b",".join(items), b"]}"))
+    return b"".join((head, msgspec.json.encode(metadata), b',"items":[', b",".join(items), b"]}"))
+
+
+def _not_a_list(kind: Kind) -> StatusError:
+    if kind.custom:
+        return StatusError(500, "", "content is not a list")
+    name = f"*{internal_package(kind.group)}.{kind.kind}"
+    return not_acceptable(f"you requested PartialObjectMetadataList, but the requested object is not a list ({name})")
+
+
+def _go_list(kind: Kind) -> str:
+    """The type of a list in the real server, which its message names."""
+    return "*unstructured.UnstructuredList" if kind.custom else f"*{internal_package(kind.group)}.{kind.listed_as}"
+
+
+def internal_package(group: str) -> str:
+    """Where the real server keeps its own types of a group; its messages name it."""
+    return group.partition(".")[0] or "core"
 
 
 def without_type(items: Sequence[bytes], kind: Kind) -> list[bytes]:

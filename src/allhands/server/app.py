@@ -26,7 +26,7 @@ from allhands.server.watching import WatchStream, internal_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.types import Receive, Scope, Send
+    from allhands.server.asgi import Receive, Scope, Send
 
     from allhands.api.kinds import KindRegistry
     from allhands.ports import Clock, Objects

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote
 from allhands.api.errors import StatusError, bad_request
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope
+    from allhands.server.asgi import Receive, Scope
 
     from allhands.server.limits import Limits
 

@@ -23,7 +23,7 @@ from allhands.server.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from starlette.types import Receive, Scope, Send
+    from allhands.server.asgi import Receive, Scope, Send
 
     from allhands.server.tls import ServerTls
 

@@ -19,7 +19,7 @@ from allhands.server.answers import Answer, Writer, partial_metadata
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.types import Receive, Send
+    from allhands.server.asgi import Receive, Send
 
     from allhands.ports import Event, Watch
     from allhands.server.limits import Limits

@@ -60,10 +60,11 @@ def parse(text: bytes) -> tuple[Json, list[str]]:
 
 
 def _place(error: yaml.MarkedYAMLError) -> str:
-    """Where Go's parser says that the mistake is: it counts lines from one only while it looks at characters."""
+    """Where Go's parser says that the mistake is: it counts lines from one only while it looks at characters, and says
+    nothing about the first."""
     marks = [mark.line for mark in (error.context_mark, error.problem_mark) if mark is not None and mark.line]
     if not marks:
-        return "line 1: " if isinstance(error, yaml.scanner.ScannerError) else ""
+        return ""
     return f"line {marks[0] + 1 if isinstance(error, yaml.scanner.ScannerError) else marks[0]}: "
 
 

@@ -88,6 +88,8 @@ class Collection:
 
     def __init__(self, kind: Kind, start_version: int, window: int = DEFAULT_WINDOW) -> None:
         self.kind = kind
+        self.stored_version = (kind.storage or kind.resource).api_version
+        """The `apiVersion` under which the objects are kept."""
         self.journal = Journal(start_version, window)
         self.version = start_version
         """The version of the last change."""

@@ -17,7 +17,7 @@ from allhands.api.schema import timestamps
 from allhands.ports import DEFAULT_DELETE, Deleted, DeleteOptions, Document, Page, Query
 from allhands.store.admission import NAMESPACES_THAT_STAY
 from allhands.store.collection import Filter
-from allhands.store.record import make_record
+from allhands.store.record import make_record, shown
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -33,7 +33,10 @@ _PRESERVED_PODS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
     "them or set propagationPolicy=Orphan to suppress this warning"
 )
+NAMESPACES = Resource("", "v1", "namespaces")
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_ONLY_MARKED = frozenset({NAMESPACES, DEFINITIONS})
+"""Kinds that the real server deletes in a way of its own: no grace, no new generation."""
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a definition until its objects are gone."""
 
@@ -44,14 +47,18 @@ def delete(store: Store, kind: Kind, name: str, namespace: str, options: DeleteO
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
     _check_preconditions(kind, record, options)
-    if kind.kind == "Namespace" and not kind.group and name in NAMESPACES_THAT_STAY:
+    if kind.resource == NAMESPACES and name in NAMESPACES_THAT_STAY:
         raise StatusError(
             403,
             "Forbidden",
             f'namespaces "{name}" is forbidden: this namespace may not be deleted',
             {"name": name, "kind": "namespaces"},
         )
-    return delete_record(store, collection, record, options)
+    deleted = delete_record(store, collection, record, options)
+    if kind.storage is None:
+        return deleted
+    document = msgspec.structs.replace(deleted.document, raw=shown(kind, deleted.document.raw))
+    return msgspec.structs.replace(deleted, document=document)
 
 
 def _check_preconditions(kind: Kind, record: Record, options: DeleteOptions) -> None:
@@ -84,7 +91,7 @@ def delete_record(store: Store, collection: Collection, record: Record, options:
         finalizers = [*finalizers, CLEANUP]
         metadata["finalizers"] = finalizers
         _announce_end(store, document)
-    waits_for_namespace = kind.kind == "Namespace" and not kind.group and bool(document["spec"].get("finalizers"))
+    waits_for_namespace = kind.resource == NAMESPACES and bool(document["spec"].get("finalizers"))
     if not finalizers and not grace and not waits_for_namespace:
         return _remove(store, collection, record, document, options)
     already = "deletionTimestamp" in metadata
@@ -133,6 +140,11 @@ def _warnings(kind: Kind, options: DeleteOptions) -> tuple[str, ...]:
 
 def _mark(store: Store, kind: Kind, document: Manifest, grace: int) -> None:
     metadata = document["metadata"]
+    if kind.resource in _ONLY_MARKED:
+        metadata.setdefault("deletionTimestamp", store.now())
+        if kind.resource == NAMESPACES:
+            document.setdefault("status", {})["phase"] = "Terminating"
+        return
     if "deletionTimestamp" not in metadata and metadata.get("generation"):
         metadata["generation"] += 1
     earlier = metadata.get("deletionGracePeriodSeconds")
@@ -140,9 +152,6 @@ def _mark(store: Store, kind: Kind, document: Manifest, grace: int) -> None:
         ends = store.clock.now() + datetime.timedelta(seconds=grace)
         metadata["deletionTimestamp"] = timestamps.seconds(ends)
         metadata["deletionGracePeriodSeconds"] = grace
-    if kind.kind == "Namespace" and not kind.group:
-        document.setdefault("status", {})["phase"] = "Terminating"
-        metadata.pop("deletionGracePeriodSeconds", None)
 
 
 def _grace_seconds(kind: Kind, document: Manifest, options: DeleteOptions) -> int:
@@ -183,4 +192,4 @@ def delete_all(store: Store, kind: Kind, query: Query, options: DeleteOptions) -
     records, _ = collection.page(Filter(kind, query), 0, None, None)
     for record in records:
         delete_record(store, collection, record, options)
-    return Page([record.raw for record in records], str(store.version))
+    return Page([shown(kind, record.raw) for record in records], str(store.version))

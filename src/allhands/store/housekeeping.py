@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from allhands.api.builtin.definitions import established_status
 from allhands.api.custom import kinds_of
-from allhands.api.kinds import Resource
 from allhands.ports import DeleteOptions
-from allhands.store.deleting import CLEANUP, DEFINITIONS, FOREGROUND, ORPHAN, delete_record
+from allhands.store.deleting import CLEANUP, DEFINITIONS, FOREGROUND, NAMESPACES, ORPHAN, delete_record
 from allhands.store.protection import PODS, PROTECTED
 from allhands.store.writing import change
 
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allhands.api.document import Manifest
+    from allhands.api.kinds import Resource
     from allhands.store.collection import Collection
     from allhands.store.journal import Change
     from allhands.store.record import Key, Record
     from allhands.store.store import Store
-
-NAMESPACES = Resource("", "v1", "namespaces")
 
 
 class Housekeeper:

@@ -40,7 +40,7 @@ def patch(
     record = store.collection(kind).get((namespace if kind.namespaced else "", name))
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
-    patched = _apply(kind, record.manifest(), patch_type, changes)
+    patched = _apply(kind, record.manifest() | {"apiVersion": kind.api_version}, patch_type, changes)
     shown = go_text(changes) if patch_type == "strategic" else _shown(patched)
     try:
         bodies.check_kind(kind, patched)

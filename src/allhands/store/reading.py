@@ -11,7 +11,7 @@ import msgspec
 from allhands.api.errors import StatusError, bad_request, expired, go_quote, no_such_object
 from allhands.ports import Document, Page, Query
 from allhands.store.collection import Filter
-from allhands.store.record import Key  # noqa: TC001 (msgspec decodes ContinueToken by it)
+from allhands.store.record import Key, shown
 from allhands.store.watching import StoreWatch
 
 if TYPE_CHECKING:
@@ -40,12 +40,23 @@ class ContinueToken(msgspec.Struct, frozen=True):
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
+def _first_character(raw: bytes) -> str:
+    """What Go's decoder says of a text that does not even begin like JSON."""
+    if not raw:
+        return "unexpected end of JSON input"
+    first = chr(raw[0])
+    shown = first if first.isprintable() else f"\\u{ord(first):04x}"
+    return f"invalid character '{shown}' looking for beginning of value"
+
+
 def _decode_token(text: str) -> ContinueToken:
+    raw = b""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=ContinueToken)
     except (binascii.Error, ValueError) as error:
-        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
+        why = _first_character(raw) if not raw.startswith(b"{") else str(error)
+        raise bad_request(f"invalid continue token: continue key is not valid: {why}") from None
     if token.v != _ENCODING:
         why = f"server does not recognize this encoded version {token.v}"
         raise bad_request(f"invalid continue token: continue key is not valid: {why}")
@@ -58,7 +69,7 @@ def get(store: Store, kind: Kind, name: str, namespace: str, resource_version: s
     record = store.collection(kind).get((namespace if kind.namespaced else "", name))
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
-    return Document(record.raw)
+    return Document(shown(kind, record.raw))
 
 
 def list_page(store: Store, kind: Kind, query: Query) -> Page:
@@ -80,11 +91,11 @@ def list_page(store: Store, kind: Kind, query: Query) -> Page:
             else f"The resourceVersion for the provided list is too old: {version} ({collection.journal.floor_version})"
         )
     records, remaining = collection.page(wanted, query.limit, version, after)
-    shown = store.version if version is None else version
+    listed = store.version if version is None else version
     token_text = ""
     if remaining != 0:
-        token_text = ContinueToken(shown, records[-1].key, _ENCODING).encode()
-    return Page([record.raw for record in records], str(shown), token_text, remaining or None)
+        token_text = ContinueToken(listed, records[-1].key, _ENCODING).encode()
+    return Page([shown(kind, record.raw) for record in records], str(listed), token_text, remaining or None)
 
 
 def _listed_version(store: Store, query: Query) -> int | None:
@@ -166,6 +177,7 @@ def watch(
     position = journal.end_position if initial or not version else journal.position_after(version)
     return StoreWatch(
         collection,
+        kind,
         wanted,
         position=position,
         after_version=version,

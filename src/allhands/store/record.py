@@ -71,3 +71,15 @@ def make_record(kind: Kind, document: Manifest, version: int) -> Record:
         tuple(sys.intern(value) for value in kind.select(document)),
         tuple(owner["uid"] for owner in owners) if owners else (),
     )
+
+
+def shown(kind: Kind, raw: bytes) -> bytes:
+    """A stored object in the version that was asked for: of a custom kind with several, one is stored, and the others
+    differ by their `apiVersion`, which stands right behind the kind."""
+    if kind.storage is None:
+        return raw
+    return _head(kind.kind, kind.api_version) + raw[len(_head(kind.kind, kind.storage.api_version)) :]
+
+
+def _head(kind: str, api_version: str) -> bytes:
+    return f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()

@@ -68,9 +68,10 @@ class Store:
         return found
 
     def collection(self, kind: Kind) -> Collection:
-        found = self._collections.get(kind.resource)
+        home = kind.storage or kind.resource
+        found = self._collections.get(home)
         if found is None:
-            found = self._collections[kind.resource] = Collection(kind, self.version, self.window)
+            found = self._collections[home] = Collection(self.kinds.find(home) or kind, self.version, self.window)
         return found
 
     def collections(self) -> Iterator[Collection]:
@@ -79,6 +80,8 @@ class Store:
     def commit(self, collection: Collection, old: Record | None, document: Manifest | None) -> Record:
         """Stores, replaces or removes (`document` is None) one object, at the next version."""
         self.version += 1
+        if document is not None:
+            document["apiVersion"] = collection.stored_version
         new = None if document is None else make_record(collection.kind, document, self.version)
         record = new or old
         assert record is not None

@@ -13,11 +13,13 @@ import msgspec
 
 from allhands.api.errors import expired
 from allhands.ports import Event
+from allhands.store.record import shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from allhands.api.document import Manifest
+    from allhands.api.kinds import Kind
     from allhands.store.collection import Collection, Filter
     from allhands.store.journal import Change
     from allhands.store.record import Key, Record
@@ -40,6 +42,7 @@ class StoreWatch:
     def __init__(
         self,
         collection: Collection,
+        kind: Kind,
         wanted: Filter,
         *,
         position: int,
@@ -50,6 +53,7 @@ class StoreWatch:
         bookmarks: bool = False,
     ) -> None:
         self._collection = collection
+        self._kind = kind
         self._wanted = wanted
         self._position = position
         self._after_version = after_version
@@ -110,7 +114,7 @@ class StoreWatch:
         if self._chunk:
             record = self._chunk.pop()
             self._after = record.key
-            return Event("ADDED", record.raw)
+            return Event("ADDED", shown(self._kind, record.raw))
         self._initial_version = None
         if not self._mark_initial_end:
             return None
@@ -130,10 +134,10 @@ class StoreWatch:
         now = new is not None and self._wanted.matches(new)
         if now:
             assert new is not None
-            return Event("MODIFIED" if before else "ADDED", new.raw)
+            return Event("MODIFIED" if before else "ADDED", shown(self._kind, new.raw))
         if before:
             assert old is not None
-            return Event("DELETED", with_version(old, change.version))
+            return Event("DELETED", shown(self._kind, with_version(old, change.version)))
         return None
 
     def _due_bookmark(self) -> Event | None:

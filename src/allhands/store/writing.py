@@ -24,7 +24,7 @@ from allhands.api.metadata import validate_metadata, validate_metadata_update, v
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
 from allhands.store.admission import admit_create, admit_namespace, admit_update
-from allhands.store.record import Record, make_record
+from allhands.store.record import Record, make_record, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,14 +52,13 @@ def create(
     admit_namespace(kind, document, store.lookup)
     if metadata.get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    errors = _metadata_errors(kind, document)
-    _refuse_if(kind, document, errors + _complete(store, kind, document))
+    _refuse_if(kind, document, _complete(store, kind, document))
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
         raise already_exists(kind.group, kind.resource.plural, metadata["name"])
     if options.dry_run:
         document["metadata"].pop("resourceVersion")
         return Document(msgspec.json.encode(document), warnings, created=True)
-    return Document(store.commit(collection, None, document).raw, warnings, created=True)
+    return Document(shown(kind, store.commit(collection, None, document).raw), warnings, created=True)
 
 
 def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
@@ -69,11 +68,12 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     _birth(store, kind, document)
     if twin is not None:
         document["spec"], document["status"] = twin
-        return []
+        return _metadata_errors(kind, document)
     kind.rules.default(document)
     admit_create(kind, document, store.lookup)
+    errors = _metadata_errors(kind, document)
     kind.rules.prepare_create(document)
-    errors = kind.rules.validate_create(document)
+    errors += kind.rules.validate_create(document)
     if not errors:
         bodies.finish(kind, document)
         store.memo.put(key, document)
@@ -163,13 +163,13 @@ def replace(
     subresource: str,
 ) -> Document:
     """Puts `new` in the place of `record`, as far as a client may."""
-    stored = record.manifest()
+    stored = record.manifest() | {"apiVersion": kind.api_version}
     _check_version(kind, new, record)
     errors = (_update_status if subresource == "status" else _update_object)(kind, new, stored)
     if errors:
         _refuse_if(kind, new, errors)
     if new == stored:
-        return Document(record.raw, warnings)
+        return Document(shown(kind, record.raw), warnings)
     collection = store.collection(kind)
     if _is_finished(new["metadata"]):
         if not options.dry_run:
@@ -177,7 +177,7 @@ def replace(
         return Document(make_record(kind, new, record.version).raw, warnings)
     if options.dry_run:
         return Document(make_record(kind, new, record.version).raw, warnings)
-    return Document(store.commit(collection, record, new).raw, warnings)
+    return Document(shown(kind, store.commit(collection, record, new).raw), warnings)
 
 
 def check_uid(kind: Kind, uid: str, record: Record) -> None:
