@@ -59,6 +59,9 @@ def port_is_free(port: int) -> bool:
         return True
 
 
+POLL_SECONDS = 0.05
+
+
 def wait_until(ready: Callable[[], bool], deadline_seconds: float, what: str) -> None:
     """Polls `ready`; the pause between two looks is not test logic, only politeness to the processor."""
     end = time.monotonic() + deadline_seconds
@@ -66,7 +69,7 @@ def wait_until(ready: Callable[[], bool], deadline_seconds: float, what: str) ->
         if time.monotonic() > end:
             message = f"{what} is not ready after {deadline_seconds:g} s"
             raise TimeoutError(message)
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)
 
 
 class Reaper:

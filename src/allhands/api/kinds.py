@@ -42,6 +42,9 @@ class Shape(Protocol):
     def check(self, document: Manifest) -> Checked:
         """The document in normal form, the unknown fields it had, or why it cannot be decoded."""
 
+    def decoded(self, body: bytes) -> Manifest | None:
+        """The text's document in normal form, if nothing is wrong with it; None if it has to be looked at."""
+
     def stored_form(self, document: Manifest) -> Manifest:
         """A checked document, after rules added to it, as it is stored and shown."""
 

@@ -25,8 +25,12 @@ def _leave_both(_new: Manifest, _old: Manifest) -> None:
     return None
 
 
-def _never(_object: Manifest) -> bool:
+def never(_object: Manifest) -> bool:
     return False
+
+
+def _always(_object: Manifest) -> bool:
+    return True
 
 
 def _accept(_object: Manifest) -> list[FieldError]:
@@ -61,6 +65,10 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     validate_status: Callable[[Manifest, Manifest], list[FieldError]] = _accept_both
 
-    spec_decides: Callable[[Manifest], bool] = _never
-    """Whether the outcome of defaults, admission, birth and validation depends on nothing but the object's spec, so
-    that it may be remembered for the next object with the same one."""
+    spec_decides: Callable[[Manifest], bool] = never
+    """Whether the outcome of defaults, admission, birth and validation depends on nothing but this object's spec, so
+    that it may be remembered for the next object with an equal one."""
+
+    metadata_decides: Callable[[Manifest], bool] = _always
+    """Given an object's metadata: whether the rules read anything in it. If not, and `spec_decides`, equal specs come
+    out equal."""

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from allhands.server.asgi import Send
-
     from allhands.api.document import Json, Manifest
     from allhands.api.kinds import Kind
     from allhands.ports import Page
     from allhands.server.accept import Form
+    from allhands.server.asgi import Send
     from allhands.server.request import Request
 
 Headers = list[tuple[bytes, bytes]]

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Final
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 from allhands.server import health, resources, subresources
-from allhands.server.answers import json_answer, refusal, unknown_path
+from allhands.server.accept import check_route, error_form
+from allhands.server.answers import json_answer, page_not_found, refusal, unknown_path, wrong_method
 from allhands.server.discovery import Discovery, version_document
 from allhands.server.face import Face, too_many_requests
 from allhands.server.limits import DEFAULT_LIMITS, Limits
 from allhands.server.openapi import OpenApi
 from allhands.server.paths import target_of
 from allhands.server.request import DisconnectedError, Request
-from allhands.server.resources import Call, Reply, check_scope
+from allhands.server.resources import Call, Reply, in_scope
 from allhands.server.watching import WatchStream, internal_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allhands.server.asgi import Receive, Scope, Send
-
     from allhands.api.kinds import KindRegistry
     from allhands.ports import Clock, Objects
     from allhands.server.answers import Answer, Headers
+    from allhands.server.asgi import Receive, Scope, Send
     from allhands.server.paths import Target
 
 _LOG = logging.getLogger(__name__)
@@ -38,7 +38,8 @@ ABORT: Final = "allhands.abort"
 """The ASGI extension by which our server lets the application cut a connection."""
 _OPEN_PATHS: Final = health.PATHS | {"version"}
 _LINGER_BYTES: Final = 256 * 1024
-_LINGER_SECONDS: Final = 0.5
+"""How much of a body beyond the limit is read and thrown away, as the real server does."""
+_LINGER_SECONDS: Final = 2.0
 _SMALL_BYTES: Final = 16 * 1024
 
 
@@ -90,7 +91,7 @@ class App:
             finally:
                 face.in_flight -= 1
         except StatusError as error:
-            return refusal(error)
+            return refusal(error, error_form(request.header(b"accept")))
         except DisconnectedError:
             raise
         except Exception:
@@ -112,12 +113,14 @@ class App:
         target = target_of(segments)
         if target is not None:
             return await self._on_kind(request, target)
-        reply: Answer | None = None
-        if request.method in ("GET", "HEAD"):
-            reply = await self._document(request, segments)
-        if reply is None:
+        reply = await self._document(request, segments)
+        return self._nothing_at(segments) if reply is None else reply
+
+    def _nothing_at(self, segments: list[str]) -> Answer:
+        """Below the built-in groups the real server's router refuses with a `Status`; elsewhere there is no page."""
+        if self._discovery.is_routed(segments):
             raise unknown_path()
-        return reply
+        return page_not_found()
 
     async def _document(self, request: Request, segments: list[str]) -> Answer | None:
         """What is not an object: discovery, schemas, health, version."""
@@ -127,6 +130,9 @@ class App:
         if first in health.PATHS:
             return health.answer(self.face, request, segments)
         if segments == ["version"]:
+            if request.method not in ("GET", "HEAD"):
+                raise wrong_method()
+            check_route(request.header(b"accept"), ("application/json",))
             return json_answer(version_document())
         if first in ("api", "apis"):
             return self._discovery.answer(request, segments)
@@ -141,8 +147,9 @@ class App:
             pods = face.kinds.find(_pods_beside(target))
             if target.resource.plural == "bindings" and not target.name and pods is not None and target.namespace:
                 return await subresources.bind(Call(face, request, pods, target))
-            raise unknown_path()
-        check_scope(kind, target)
+            return self._nothing_at(request.segments)
+        if not in_scope(kind, target, request.method):
+            return self._nothing_at(request.segments)
         call = Call(face, request, kind, target)
         return await (subresources.answer(call) if target.subresource else resources.answer(call))
 
@@ -168,7 +175,7 @@ class App:
             await send(message | {"more_body": True} if message["type"] == "http.response.body" else message)
 
         await answer.send(keep_open, more=more)  # type: ignore[arg-type]
-        await _linger(request)
+        await _linger(request, self.face.limits.body_bytes + _LINGER_BYTES)
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -185,9 +192,8 @@ async def _skipped_small_body(request: Request) -> bool:
     return True
 
 
-async def _linger(request: Request) -> None:
-    """Throws away a little of what the client still sends, so that its answer is not lost in a reset connection."""
-    left = _LINGER_BYTES
+async def _linger(request: Request, left: int) -> None:
+    """Throws away some of what the client still sends, so that its answer is not lost in a reset connection."""
     try:
         async with asyncio.timeout(_LINGER_SECONDS):
             while left > 0:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from allhands.api.errors import bad_request, go_quote, unsupported_media_type
+from allhands.api.errors import StatusError, bad_request, go_quote, invalid, invalid_object, unsupported_media_type
 from allhands.api.schema import protobuf
 from allhands.api.schema.definitions import META
 from allhands.server import gojson, yamltext
+from allhands.server.accept import SPOKEN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allhands.api.document import Json, Manifest
     from allhands.api.kinds import Kind
     from allhands.ports import FieldValidation, PatchType
@@ -25,8 +28,10 @@ _PATCHES: Final[dict[str, PatchType]] = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
-    "application/apply-patch+yaml": "apply",
 }
+_APPLY: Final = "application/apply-patch+yaml"
+SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
+"""A place in the real server's source that its messages name; clients match the whole text."""
 _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -43,10 +48,14 @@ def _served_type(request: Request, *, has_protobuf: bool) -> str:
     found = media_type(request)
     served = (_JSON, _YAML, protobuf.CONTENT_TYPE) if has_protobuf else (_JSON, _YAML)
     if found not in served:
-        raise unsupported_media_type(
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(served)}"
-        )
+        raise _unknown_format(served if found == protobuf.CONTENT_TYPE else SPOKEN)
     return found
+
+
+def _unknown_format(accepted: Sequence[str]) -> StatusError:
+    return unsupported_media_type(
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    )
 
 
 def _summary(text: bytes, max_length: int = 30) -> str:
@@ -82,6 +91,8 @@ def _manifest(text: bytes, *, yaml: bool) -> tuple[Manifest, list[str]]:
             what = _JSON_NAMES[type(value[field])]
             message = f"json: cannot unmarshal {what} into Go struct field .{field} of type string"
             raise gojson.MalformedError(f"couldn't get version/kind; json parse error: {message}")
+    if (version := value.get("apiVersion") or "").count("/") > 1:
+        raise gojson.MalformedError(f"unexpected GroupVersion string: {version}")
     return value, complaints
 
 
@@ -103,6 +114,8 @@ async def read_object(
         return _from_protobuf(text, definition), ()
     try:
         manifest, complaints = _manifest(text, yaml=yaml)
+        if not definition and not manifest.get("kind"):
+            raise gojson.MalformedError(f"Object 'Kind' is missing in '{text.decode('utf-8', 'replace')}'")
     except (gojson.MalformedError, yamltext.MalformedError) as error:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind_name}): {error} ({_summary(text)})"
@@ -115,6 +128,19 @@ async def read_object(
             f"strict decoding error: {listing}"
         )
     return manifest, () if validation == "Ignore" else tuple(complaints)
+
+
+def check_custom(kind: Kind, manifest: Manifest) -> None:
+    """A custom object must say what it is; nothing is taken from the path."""
+    version, name = manifest.get("apiVersion") or "", manifest.get("kind") or ""
+    if version != kind.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        )
+    if name != kind.kind:
+        metadata = manifest.get("metadata")
+        called = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+        raise invalid_object(kind.group, name, called, [invalid("kind", name, f"must be {kind.kind}")])
 
 
 async def read_options(request: Request) -> Manifest | None:
@@ -132,50 +158,42 @@ async def read_options(request: Request) -> Manifest | None:
     except (gojson.MalformedError, yamltext.MalformedError) as error:
         raise bad_request(str(error)) from None
     if (kind := options.get("kind") or "DeleteOptions") != "DeleteOptions":
-        version = options.get("apiVersion") or "v1"
-        raise bad_request(f"no kind {go_quote(kind)} is registered for version {go_quote(version)}")
+        version = options.get("apiVersion") or "meta.k8s.io/v1"
+        raise bad_request(f"no kind {go_quote(kind)} is registered for version {go_quote(version)} {SCHEME}")
     return options
 
 
 def patch_type(request: Request, kind: Kind) -> PatchType:
     """Which kind of patch the body is; strategic ones only where the kind has merge keys."""
-    found = _PATCHES.get(media_type(request))
-    if found is None or (found == "strategic" and kind.custom):
-        accepted = [name for name, meant in _PATCHES.items() if meant != "strategic" or not kind.custom]
+    media = media_type(request) if request.header(b"content-type") else ""
+    if media == _APPLY:
         raise unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+            f"server-side apply ({_APPLY}) is not served by the embedded cluster; "
+            "apply without --server-side, or send a merge patch"
         )
+    found = _PATCHES.get(media)
+    if kind.custom:
+        if found is None or found == "strategic":
+            raise _unknown_format([*(name for name, meant in _PATCHES.items() if meant != "strategic"), _APPLY])
+    elif found is None:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return found
 
 
 async def read_patch(request: Request, type: PatchType, validation: FieldValidation) -> tuple[Json, tuple[str, ...]]:
     """The patch, of the right outer shape, and warnings about its text."""
     text = await request.body()
+    prefix = "" if type == "strategic" else "error decoding patch: "
     try:
-        value, complaints = _patch_value(text, type)
+        value, paths = gojson.parse(text)
     except gojson.MalformedError as error:
-        raise bad_request(str(error) if type == "strategic" else f"error decoding patch: {error}") from None
-    except yamltext.MalformedError as error:
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+        raise bad_request(f"{prefix}{error}") from None
     wanted, go_type = (list, "[]handlers.jsonPatchOp") if type == "json" else (dict, "map[string]interface {}")
     if not isinstance(value, wanted):
         what = _JSON_NAMES.get(value.__class__, "null")
-        raise bad_request(f"error decoding patch: json: cannot unmarshal {what} into Go value of type {go_type}")
+        raise bad_request(f"{prefix}json: cannot unmarshal {what} into Go value of type {go_type}")
+    about = "json patch duplicate field" if type == "json" else "duplicate field"
+    complaints = tuple(f"{about} {go_quote(path)}" for path in paths)
     if complaints and validation == "Strict":
         raise bad_request(f"strict decoding error: {', '.join(complaints)}")
     return value, () if validation == "Ignore" else complaints
-
-
-def _patch_value(text: bytes, type: PatchType) -> tuple[Json, tuple[str, ...]]:
-    if type == "apply" and not text.lstrip().startswith(b"{"):
-        value, found = yamltext.parse(text)
-        return value, tuple(found)
-    try:
-        value, paths = gojson.parse(text)
-    except gojson.MalformedError:
-        if type != "apply":
-            raise
-        value, found = yamltext.parse(text)
-        return value, tuple(found)
-    prefix = "json patch duplicate field" if type == "json" else "duplicate field"
-    return value, tuple(f"{prefix} {go_quote(path)}" for path in paths)

@@ -30,7 +30,7 @@ Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/"
 _FOREVER: Final = b"public, immutable"
 _METHODS: Final = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
-_PATCH_TYPES: Final = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
+_PATCH_TYPES: Final = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json")
 _TEXT: Final = {"type": "string", "uniqueItems": True}
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS: Final = (
@@ -52,6 +52,11 @@ def definition_of(kind: Kind) -> str:
     if kind.definition:
         return kind.definition
     return ".".join((*reversed(kind.group.split(".")), kind.resource.version, kind.kind))
+
+
+def list_definition_of(kind: Kind) -> str:
+    """The name of the schema of a list."""
+    return f"{definition_of(kind).rpartition('.')[0]}.{kind.listed_as}"
 
 
 def converted(schema: Any, *, top: bool = False) -> Any:
@@ -112,7 +117,7 @@ def _custom_schema(kind: Kind) -> Schema:
 
 def _list_schema(kind: Kind) -> Schema:
     known = definitions()["io.k8s.api.core.v1.ConfigMapList"]["properties"]
-    group_version_kind = {"group": kind.group, "version": kind.resource.version, "kind": f"{kind.kind}List"}
+    group_version_kind = {"group": kind.group, "version": kind.resource.version, "kind": kind.listed_as}
     return {
         "type": "object",
         "required": ["items"],
@@ -134,8 +139,8 @@ def _schemas(kinds: Sequence[Kind], wanted: Iterable[str]) -> dict[str, Schema]:
         name = definition_of(kind)
         if kind.custom or name not in published:
             found[name] = _custom_schema(kind)
-            found[f"{name}List"] = _list_schema(kind)
-    pending = [*wanted, *(definition_of(kind) for kind in kinds), *(f"{definition_of(kind)}List" for kind in kinds)]
+            found[list_definition_of(kind)] = _list_schema(kind)
+    pending = [*wanted, *(definition_of(kind) for kind in kinds), *(list_definition_of(kind) for kind in kinds)]
     for schema in list(found.values()):
         pending.extend(references(schema))
     while pending:
@@ -161,13 +166,13 @@ def _operation(kind: Kind, verb: str, definition: str, answered: Schema) -> Sche
     parameters: Sequence[str] = ()
     operation: Schema = {"tags": [kind.api_version.replace("/", "_")], "operationId": f"{verb}{kind.kind}"}
     if verb in ("create", "update", "patch"):
-        parameters = _WRITE_PARAMETERS + (("force",) if verb == "patch" else ())
+        parameters = _WRITE_PARAMETERS
         types = [name for name in _PATCH_TYPES if not (kind.custom and name.startswith("strategic"))]
         content = _content(META + "Patch", types) if verb == "patch" else _content(definition)
         operation["requestBody"] = {"required": True, "content": content}
     elif verb == "list":
         parameters = _LIST_PARAMETERS
-        definition = f"{definition}List"
+        definition = list_definition_of(kind)
     elif verb in ("delete", "deletecollection"):
         parameters = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
         operation["requestBody"] = {"content": _content(META + "DeleteOptions")}
@@ -233,7 +238,15 @@ def fingerprint(kinds: Sequence[Kind]) -> str:
     """Tells apart documents without building them: what they are made from, hashed."""
     digest = hashlib.sha512(f"{allhands.__version__} {SCHEMA_VERSION}".encode())
     for kind in kinds:
-        facts = (kind.resource, kind.kind, kind.namespaced, kind.verbs, kind.subresources, kind.definition)
+        facts = (
+            kind.resource,
+            kind.kind,
+            kind.list_kind,
+            kind.namespaced,
+            kind.verbs,
+            kind.subresources,
+            kind.definition,
+        )
         digest.update(msgspec.json.encode((facts, kind.open_api_schema)))
     return digest.hexdigest().upper()
 

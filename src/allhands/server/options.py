@@ -18,9 +18,8 @@ from allhands.api.errors import (
     go_quote,
     invalid,
     not_supported,
-    required,
 )
-from allhands.ports import DeleteOptions, FieldValidation, PatchType, Propagation, Query, WriteOptions
+from allhands.ports import DeleteOptions, FieldValidation, Propagation, Query, WriteOptions
 
 if TYPE_CHECKING:
     from allhands.api.document import Json, Manifest
@@ -128,14 +127,11 @@ def _check_match(match: str, version: str, *, continued: bool) -> list[FieldErro
     return found
 
 
-def write_options(request: Request, options_kind: str, patch: PatchType | None = None) -> WriteOptions:
+def write_options(request: Request, options_kind: str) -> WriteOptions:
     """`options_kind` is CreateOptions, UpdateOptions or PatchOptions: the refusal names it."""
     found: list[FieldError] = []
     manager = request.parameter("fieldManager")
-    if patch == "apply":
-        if not manager:
-            found.append(required("fieldManager", "is required for apply patch"))
-    elif patch is not None and flag(request, "force") is not None:
+    if options_kind == "PatchOptions" and flag(request, "force") is not None:
         found.append(forbidden("force", "may not be specified for non-apply patch"))
     if len(manager.encode()) > 128:
         found.append(errors.too_long("fieldManager", 128))

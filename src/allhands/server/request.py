@@ -13,7 +13,6 @@ from allhands.api.errors import StatusError, bad_request
 
 if TYPE_CHECKING:
     from allhands.server.asgi import Receive, Scope
-
     from allhands.server.limits import Limits
 
 

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from allhands.api.errors import StatusError
+from allhands.api.errors import StatusError, bad_request, method_not_supported
 from allhands.server import bodies, options
-from allhands.server.accept import form_of
-from allhands.server.answers import Answer, success, unknown_path, wrong_method
+from allhands.server.accept import SPOKEN, STREAMED, check_route, form_of
+from allhands.server.answers import Answer, success, wrong_method
 from allhands.server.watching import EventWriter, WatchStream, error_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
-    from allhands.ports import Document
+    from allhands.ports import Document, WriteOptions
     from allhands.server.accept import Form
     from allhands.server.face import Face
     from allhands.server.paths import Target
@@ -29,6 +30,8 @@ Reply = Answer | WatchStream
 
 _COLLECTION_VERBS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OBJECT_VERBS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+VERB_OF: Final = _OBJECT_VERBS | {"POST": "create"}
+"""What a method means to custom kinds, on whatever path: they have no router that would refuse it."""
 
 
 class Call:
@@ -40,21 +43,26 @@ class Call:
         self.kind = kind
         self.target = target
 
-    def form(self) -> Form:
-        return form_of(self.request.header(b"accept"))
+    def form(self, *, stream: bool = False) -> Form:
+        """The form of the answer, if there is one that the client accepts."""
+        accept = self.request.header(b"accept")
+        if not self.kind.custom:
+            listing = self.request.method == "GET" and not self.target.name
+            check_route(accept, (*SPOKEN, *STREAMED) if stream or listing else SPOKEN)
+        return form_of(accept, stream=stream)
 
     async def reply(self, document: Document, form: Form, code: int = 200, warnings: tuple[str, ...] = ()) -> Answer:
         writer = self.face.writer(self.kind, form, self.request)
         return await writer.of_object(document.raw, code, warnings + document.warnings)
 
 
-def check_scope(kind: Kind, target: Target) -> None:
+def in_scope(kind: Kind, target: Target, method: str) -> bool:
     """A path that names a namespace where there is none, or leaves one out, leads nowhere."""
-    if kind.namespaced:
-        if target.name and not target.namespace:
-            raise unknown_path()
-    elif target.namespace:
-        raise unknown_path()
+    if not kind.namespaced:
+        return not target.namespace
+    if target.namespace:
+        return True
+    return not target.name and (method == "GET" or not kind.custom)
 
 
 async def answer(call: Call) -> Reply:
@@ -63,10 +71,14 @@ async def answer(call: Call) -> Reply:
     if target.old_watch:
         return await _watch(call, target.name) if method == "GET" and "watch" in kind.verbs else _refuse_method()
     verb = (_OBJECT_VERBS if target.name else _COLLECTION_VERBS).get(method)
+    if verb is None and kind.custom:
+        verb = VERB_OF.get(method)
+        if verb in ("update", "patch"):
+            raise bad_request("name must be provided")
     if verb == "list" and options.is_watch(call.request):
         verb = "watch"
     if verb is None or verb not in kind.verbs:
-        raise wrong_method()
+        raise refused_method(call)
     if verb in ("create", "deletecollection") and kind.namespaced and not target.namespace:
         raise wrong_method()
     return await _VERBS[verb](call)
@@ -76,9 +88,20 @@ def _refuse_method() -> Answer:
     raise wrong_method()
 
 
-async def _get(call: Call) -> Reply:
+def refused_method(call: Call) -> StatusError:
+    resource, method = call.target.resource, call.request.method
+    if call.kind.custom:
+        return method_not_supported(resource.group, resource.plural, VERB_OF.get(method, method.lower()))
+    return wrong_method()
+
+
+async def get(call: Call) -> Reply:
+    """GET of the object, or of the sub-resource that the path names."""
     target, form = call.target, call.form()
-    document = await call.face.objects.get(target.resource, target.name, target.namespace)
+    version = call.request.parameter("resourceVersion")
+    document = await call.face.objects.get(
+        target.resource, target.name, target.namespace, subresource=target.subresource, resource_version=version
+    )
     return await call.reply(document, form)
 
 
@@ -91,7 +114,7 @@ async def _list(call: Call) -> Reply:
 
 async def _watch(call: Call, name: str = "") -> Reply:
     face, request = call.face, call.request
-    form = form_of(request.header(b"accept"), stream=True)
+    form = call.form(stream=True)
     writer = face.writer(call.kind, form, request)
     query = options.selection(request, call.target.namespace, name=name)
     terms = options.watch_terms(request)
@@ -107,10 +130,18 @@ async def _watch(call: Call, name: str = "") -> Reply:
     return WatchStream(watch, EventWriter(writer), terms, face.limits)
 
 
+async def _read_object(call: Call, how: WriteOptions) -> tuple[Manifest, tuple[str, ...]]:
+    kind = call.kind
+    body, warnings = await bodies.read_object(call.request, kind.kind, kind.definition, how.field_validation)
+    if kind.custom:
+        bodies.check_custom(kind, body)
+    return body, warnings
+
+
 async def _create(call: Call) -> Reply:
     form, target = call.form(), call.target
     how = options.write_options(call.request, "CreateOptions")
-    body, warnings = await bodies.read_object(call.request, call.kind.kind, call.kind.definition, how.field_validation)
+    body, warnings = await _read_object(call, how)
     document = await call.face.objects.create(target.resource, body, target.namespace, how)
     return await call.reply(document, form, 201, warnings)
 
@@ -119,7 +150,7 @@ async def update(call: Call) -> Reply:
     """PUT of the object, or of the sub-resource that the path names."""
     form, target = call.form(), call.target
     how = options.write_options(call.request, "UpdateOptions")
-    body, warnings = await bodies.read_object(call.request, call.kind.kind, call.kind.definition, how.field_validation)
+    body, warnings = await _read_object(call, how)
     document = await call.face.objects.update(
         target.resource, target.name, body, target.namespace, how, subresource=target.subresource
     )
@@ -128,9 +159,9 @@ async def update(call: Call) -> Reply:
 
 async def patch(call: Call) -> Reply:
     """PATCH of the object, or of the sub-resource that the path names."""
-    form, target = call.form(), call.target
     form_of_patch = bodies.patch_type(call.request, call.kind)
-    how = options.write_options(call.request, "PatchOptions", form_of_patch)
+    form, target = call.form(), call.target
+    how = options.write_options(call.request, "PatchOptions")
     body, warnings = await bodies.read_patch(call.request, form_of_patch, how.field_validation)
     document = await call.face.objects.patch(
         target.resource, target.name, form_of_patch, body, target.namespace, how, subresource=target.subresource
@@ -155,7 +186,7 @@ async def _delete(call: Call) -> Reply:
         return await call.reply(deleted.document, form, code)
     details = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural}
     details["uid"] = deleted.document.decode(_Identified).metadata.uid
-    return success(code, {key: value for key, value in details.items() if value})
+    return success(code, form, {key: value for key, value in details.items() if value})
 
 
 async def _delete_collection(call: Call) -> Reply:
@@ -167,7 +198,7 @@ async def _delete_collection(call: Call) -> Reply:
 
 
 _VERBS: Final[dict[str, Callable[[Call], Awaitable[Reply]]]] = {
-    "get": _get,
+    "get": get,
     "list": _list,
     "watch": _watch,
     "create": _create,

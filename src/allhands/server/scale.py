@@ -15,14 +15,15 @@ from allhands.api.kinds import Resource
 from allhands.api.patch.json_patch import json_patch
 from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.tables.cells import at, labels_text, mapping_at, selector_text
-from allhands.server import bodies, options
-from allhands.server.answers import Answer, unknown_path, wrong_method
+from allhands.server import bodies, options, resources
+from allhands.server.answers import unknown_path, written
 from allhands.server.discovery import PART_DEFINITIONS
 
 if TYPE_CHECKING:
     from allhands.api.document import Json, Manifest
     from allhands.api.kinds import Kind
     from allhands.ports import WriteOptions
+    from allhands.server.answers import Answer
     from allhands.server.resources import Call
 
 _DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -84,8 +85,8 @@ async def answer(call: Call) -> Answer:
     """The reply to GET, PUT or PATCH of a scale."""
     method, target = call.request.method, call.target
     if method not in ("GET", "PUT", "PATCH"):
-        raise wrong_method()
-    call.form()
+        raise resources.refused_method(call)
+    call.form()  # refused before anything is written
     places = await _places(call)
     if method == "PUT":
         how = options.write_options(call.request, "UpdateOptions")
@@ -95,13 +96,13 @@ async def answer(call: Call) -> Answer:
     if method == "PATCH":
         return await _patch(call, places)
     document = await call.face.objects.get(target.resource, target.name, target.namespace)
-    return _written(call.kind, document.manifest(), places)
+    return _written(call, document.manifest(), places)
 
 
 async def _patch(call: Call, places: Places) -> Answer:
     target = call.target
     form_of_patch = bodies.patch_type(call.request, call.kind)
-    how = options.write_options(call.request, "PatchOptions", form_of_patch)
+    how = options.write_options(call.request, "PatchOptions")
     change, _warnings = await bodies.read_patch(call.request, form_of_patch, how.field_validation)
     document = await call.face.objects.get(target.resource, target.name, target.namespace)
     scale = scale_of(call.kind, document.manifest(), places)
@@ -127,8 +128,8 @@ async def _rescale(call: Call, places: Places, scale: Json, how: WriteOptions) -
     if isinstance(metadata, dict) and metadata.get("resourceVersion"):
         change["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
     document = await call.face.objects.patch(target.resource, target.name, "merge", change, target.namespace, how)
-    return _written(call.kind, document.manifest(), places)
+    return _written(call, document.manifest(), places)
 
 
-def _written(kind: Kind, document: Manifest, places: Places) -> Answer:
-    return Answer(200, msgspec.json.encode(scale_of(kind, document, places)))
+def _written(call: Call, document: Manifest, places: Places) -> Answer:
+    return written(scale_of(call.kind, document, places), call.form())

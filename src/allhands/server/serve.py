@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from allhands.server.asgi import Receive, Scope, Send
-
     from allhands.server.tls import ServerTls
 
 _WIRE_LOG: Final = logging.getLogger("allhands.server.wire")

@@ -19,9 +19,8 @@ from allhands.server.answers import Answer, Writer, partial_metadata
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allhands.server.asgi import Receive, Send
-
     from allhands.ports import Event, Watch
+    from allhands.server.asgi import Receive, Send
     from allhands.server.limits import Limits
     from allhands.server.options import WatchTerms
 

@@ -27,12 +27,26 @@ class Lookup:
     """The few questions that admission asks about other objects."""
 
     def __init__(
-        self, find: Callable[[str, str, str, str], Record | None], every: Callable[[str, str], list[Manifest]]
+        self,
+        find: Callable[[str, str, str, str], Record | None],
+        every: Callable[[str, str], list[Manifest]],
+        version: Callable[[str, str], int],
     ) -> None:
         self.record = find
         """(group, plural, namespace, name) -> the object, undecoded."""
         self.every = every
         """(group, plural) -> all objects."""
+        self._version = version
+        self._default_class: tuple[int, Manifest | None] = (-1, None)
+
+    def default_priority_class(self) -> Manifest | None:
+        """The class of pods that name none; worked out again only when classes changed."""
+        version = self._version("scheduling.k8s.io", "priorityclasses")
+        if self._default_class[0] != version:
+            every = self.every("scheduling.k8s.io", "priorityclasses")
+            defaults = [each for each in every if each.get("globalDefault")]
+            self._default_class = (version, min(defaults, key=lambda each: int(each["value"]), default=None))
+        return self._default_class[1]
 
     def manifest(self, group: str, plural: str, namespace: str, name: str) -> Manifest | None:
         record = self.record(group, plural, namespace, name)
@@ -87,7 +101,9 @@ def _priority(document: Manifest, lookup: Lookup) -> None:
     spec = document["spec"]
     name = spec.get("priorityClassName", "")
     pod_name = document["metadata"].get("name", "")
-    found = lookup.manifest("scheduling.k8s.io", "priorityclasses", "", name) if name else _default_class(lookup)
+    found = (
+        lookup.manifest("scheduling.k8s.io", "priorityclasses", "", name) if name else lookup.default_priority_class()
+    )
     if name and found is None:
         raise not_allowed("", "pods", pod_name, f"no PriorityClass with name {name} was found")
     value, policy = (0, "PreemptLowerPriority") if found is None else (found["value"], found["preemptionPolicy"])
@@ -107,11 +123,6 @@ def _priority(document: Manifest, lookup: Lookup) -> None:
             f"priority admission controller computed {policy} from the given PriorityClass name"
         )
         raise not_allowed("", "pods", pod_name, why)
-
-
-def _default_class(lookup: Lookup) -> Manifest | None:
-    defaults = [each for each in lookup.every("scheduling.k8s.io", "priorityclasses") if each.get("globalDefault")]
-    return min(defaults, key=lambda each: int(each["value"]), default=None)
 
 
 def _default_tolerations(spec: Manifest) -> None:

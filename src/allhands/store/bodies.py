@@ -100,6 +100,9 @@ def finish(kind: Kind, document: Manifest) -> None:
 
 def read(kind: Kind, body: Manifest | bytes, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
     """`decode`, `check_kind` and `in_normal_form` in one."""
+    if isinstance(body, bytes) and (decoded := kind.shape.decoded(body)) is not None:
+        check_kind(kind, decoded)
+        return _headed(kind, decoded), ()
     document = decode(body)
     check_kind(kind, document)
     return in_normal_form(kind, document, validation)

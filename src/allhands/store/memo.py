@@ -1,7 +1,7 @@
 """What became of a spec the last time: gangs are made of pods with equal specs, and one of them pays for all.
 
 Holds a bounded number of finished specs, keyed by the text of the spec as it came in and by the state of the priority
-classes, the only other objects that decide about it. Finished specs are shared by many objects and never changed.
+classes, the only other objects that decide about it. A finished spec is text, shared by all objects that have it.
 """
 
 from __future__ import annotations
@@ -14,37 +14,54 @@ import msgspec
 from allhands.api.kinds import Resource
 
 if TYPE_CHECKING:
-    from allhands.api.document import Json, Manifest
+    from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
+    from allhands.store.envelope import Envelope
     from allhands.store.store import Store
 
 MAX_SPECS = 1024
 _PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses")
 _encoder = msgspec.json.Encoder()
 
-MemoKey: TypeAlias = tuple[Resource, bytes, int] | None
+MemoKey: TypeAlias = tuple[Resource, bytes, int]
+
+
+class Twin(msgspec.Struct, frozen=True):
+    """A spec that was defaulted, admitted and validated, and the first status of an object with it."""
+
+    spec: bytes
+    status: bytes
+    fields: tuple[str, ...]
+    """The object's selectable fields."""
 
 
 class SpecMemo:
-    """Finished (spec, first status) by what was asked for."""
+    """Finished specs by what was asked for."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._finished: OrderedDict[MemoKey, tuple[Json, Json]] = OrderedDict()
+        self._finished: OrderedDict[MemoKey, Twin] = OrderedDict()
+        self._seen: OrderedDict[int, None] = OrderedDict()
+        """Hashes of keys that came once: what never comes again is not worth remembering."""
 
-    def key(self, kind: Kind, document: Manifest) -> MemoKey:
-        """The key of a new object in normal form; None if more than its spec decides about it."""
-        if not kind.rules.spec_decides(document):
-            return None
+    def key(self, kind: Kind, envelope: Envelope) -> MemoKey:
         classes = self._store.collection(self._store.kind(_PRIORITY_CLASSES))
-        return kind.resource, _encoder.encode(document["spec"]), classes.version
+        return kind.resource, bytes(envelope.spec), classes.version
 
-    def get(self, key: MemoKey) -> tuple[Json, Json] | None:
-        return None if key is None else self._finished.get(key)
+    def get(self, key: MemoKey) -> Twin | None:
+        return self._finished.get(key)
 
-    def put(self, key: MemoKey, document: Manifest) -> None:
-        if key is None:
+    def put(self, key: MemoKey, kind: Kind, document: Manifest) -> None:
+        """Remembers a finished document when its spec comes for the second time, if the spec alone made it so."""
+        sight = hash(key)
+        if sight not in self._seen:
+            self._seen[sight] = None
+            if len(self._seen) > MAX_SPECS:
+                self._seen.popitem(last=False)
             return
-        self._finished[key] = (document["spec"], document.get("status", {}))
+        if not kind.rules.spec_decides(document):
+            return
+        spec, status = _encoder.encode(document["spec"]), _encoder.encode(document.get("status", {}))
+        self._finished[key] = Twin(spec, status, tuple(kind.select(document)))
         if len(self._finished) > MAX_SPECS:
             self._finished.popitem(last=False)

@@ -56,8 +56,9 @@ class Record:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
 
 
-def make_record(kind: Kind, document: Manifest, version: int) -> Record:
-    """The record of a document that is about to be stored at `version`, which is written into the document."""
+def make_record(kind: Kind, document: Manifest, version: int, fields: tuple[str, ...] | None = None) -> Record:
+    """The record of a document that is about to be stored at `version`, which is written into the document. Who knows
+    its selectable `fields` already may leave its spec undecoded."""
     metadata = document["metadata"]
     metadata["resourceVersion"] = str(version)
     labels = metadata.get("labels")
@@ -68,7 +69,7 @@ def make_record(kind: Kind, document: Manifest, version: int) -> Record:
         version,
         _encoder.encode(document),
         {sys.intern(name): sys.intern(value) for name, value in labels.items()} if labels else _NO_LABELS,
-        tuple(sys.intern(value) for value in kind.select(document)),
+        tuple(sys.intern(value) for value in kind.select(document)) if fields is None else fields,
         tuple(owner["uid"] for owner in owners) if owners else (),
     )
 

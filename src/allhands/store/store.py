@@ -49,7 +49,7 @@ class Store:
         self._by_owner: dict[str, dict[str, tuple[Collection, Key]]] = {}
         self._second: tuple[datetime.datetime | None, str] = (None, "")
         self.memo = SpecMemo(self)
-        self.lookup = Lookup(self._find, self._every)
+        self.lookup = Lookup(self._find, self._every, self._version_of)
         self.housekeeper = Housekeeper(self)
         for resource, document in first_objects():
             create(self, self.kind(resource), document, document["metadata"].get("namespace", ""))
@@ -77,12 +77,18 @@ class Store:
     def collections(self) -> Iterator[Collection]:
         return iter(list(self._collections.values()))
 
-    def commit(self, collection: Collection, old: Record | None, document: Manifest | None) -> Record:
+    def commit(
+        self,
+        collection: Collection,
+        old: Record | None,
+        document: Manifest | None,
+        fields: tuple[str, ...] | None = None,
+    ) -> Record:
         """Stores, replaces or removes (`document` is None) one object, at the next version."""
         self.version += 1
         if document is not None:
             document["apiVersion"] = collection.stored_version
-        new = None if document is None else make_record(collection.kind, document, self.version)
+        new = None if document is None else make_record(collection.kind, document, self.version, fields)
         record = new or old
         assert record is not None
         self._index(collection, old, new)
@@ -138,6 +144,10 @@ class Store:
     def _find(self, group: str, plural: str, namespace: str, name: str) -> Record | None:
         collection = self._collections.get(Resource(group, _LOOKED_UP_VERSIONS.get(plural, "v1"), plural))
         return None if collection is None else collection.get((namespace, name))
+
+    def _version_of(self, group: str, plural: str) -> int:
+        collection = self._collections.get(Resource(group, "v1", plural))
+        return 0 if collection is None else collection.version
 
     def _every(self, group: str, plural: str) -> list[Manifest]:
         collection = self._collections.get(Resource(group, "v1", plural))

@@ -21,9 +21,11 @@ from allhands.api.errors import (
     no_such_object,
 )
 from allhands.api.metadata import validate_metadata, validate_metadata_update, validate_standard_finalizers
+from allhands.api.rules import never
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
 from allhands.store.admission import admit_create, admit_namespace, admit_update
+from allhands.store.envelope import closed, opened, stored
 from allhands.store.record import Record, make_record, shown
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
     from allhands.store.collection import Collection
+    from allhands.store.memo import MemoKey, Twin
     from allhands.store.store import Store
 
 MAX_GENERATED_PREFIX = 58
@@ -41,34 +44,58 @@ _NOT_YET = "0"
 """The version of an object that is not stored yet; it keeps the field's place."""
 
 
+class _Draft(msgspec.Struct):
+    """A new object on its way: from a body that was read whole, or from a twin that was finished before."""
+
+    document: Manifest
+    warnings: tuple[str, ...] = ()
+    twin: Twin | None = None
+    key: MemoKey | None = None
+    """Under which to remember what becomes of it."""
+
+
+def _draft(store: Store, kind: Kind, body: Manifest | bytes, options: WriteOptions) -> _Draft:
+    key: MemoKey | None = None
+    envelope = opened(kind, body) if kind.rules.spec_decides is not never else None
+    if envelope is not None and not kind.rules.metadata_decides(envelope.metadata):
+        key = store.memo.key(kind, envelope)
+        twin = store.memo.get(key)
+        if twin is not None:
+            return _Draft(closed(kind, envelope.metadata, twin.spec, twin.status), twin=twin)
+    document, warnings = bodies.read(kind, body, options.field_validation)
+    # A spec with unknown fields must be complained about every time.
+    return _Draft(document, warnings, key=None if warnings or options.field_validation == "Ignore" else key)
+
+
 def create(
     store: Store, kind: Kind, body: Manifest | bytes, namespace: str, options: WriteOptions = DEFAULT_WRITE
 ) -> Document:
-    document, warnings = bodies.read(kind, body, options.field_validation)
-    metadata = document["metadata"]
+    draft = _draft(store, kind, body, options)
+    document, metadata = draft.document, draft.document["metadata"]
     settle_namespace(kind, metadata, namespace)
     collection = store.collection(kind)
     _name(store, collection, metadata)
     admit_namespace(kind, document, store.lookup)
     if metadata.get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    _refuse_if(kind, document, _complete(store, kind, document))
+    _birth(store, kind, metadata)
+    errors = _metadata_errors(kind, document) if draft.twin else _complete(store, kind, document)
+    _refuse_if(kind, document, errors)
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
         raise already_exists(kind.group, kind.resource.plural, metadata["name"])
+    if draft.key is not None:
+        store.memo.put(draft.key, kind, document)
     if options.dry_run:
         document["metadata"].pop("resourceVersion")
-        return Document(msgspec.json.encode(document), warnings, created=True)
-    return Document(shown(kind, store.commit(collection, None, document).raw), warnings, created=True)
+        return Document(msgspec.json.encode(document), draft.warnings, created=True)
+    record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None)
+    return Document(shown(kind, record.raw), draft.warnings, created=True)
 
 
 def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     """Everything the server adds to a new object, and what it says against it."""
-    key = store.memo.key(kind, document)
-    twin = store.memo.get(key)
-    _birth(store, kind, document)
-    if twin is not None:
-        document["spec"], document["status"] = twin
-        return _metadata_errors(kind, document)
+    if kind.has_status and not kind.keeps_first_status:
+        document.pop("status", None)
     kind.rules.default(document)
     admit_create(kind, document, store.lookup)
     errors = _metadata_errors(kind, document)
@@ -76,7 +103,6 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     errors += kind.rules.validate_create(document)
     if not errors:
         bodies.finish(kind, document)
-        store.memo.put(key, document)
     return errors
 
 
@@ -104,9 +130,8 @@ def _name(store: Store, collection: Collection, metadata: Manifest) -> None:
             return
 
 
-def _birth(store: Store, kind: Kind, document: Manifest) -> None:
+def _birth(store: Store, kind: Kind, metadata: Manifest) -> None:
     """What the server alone says of a new object."""
-    metadata = document["metadata"]
     metadata["uid"] = store.ids.uid()
     metadata["creationTimestamp"] = store.now()
     metadata["resourceVersion"] = _NOT_YET
@@ -114,8 +139,6 @@ def _birth(store: Store, kind: Kind, document: Manifest) -> None:
         metadata.pop(owned, None)
     if kind.has_generation:
         metadata["generation"] = 1
-    if kind.has_status and not kind.keeps_first_status:
-        document.pop("status", None)
 
 
 def _metadata_errors(kind: Kind, document: Manifest) -> list[FieldError]:
@@ -136,21 +159,50 @@ def update(
     *,
     subresource: str = "",
 ) -> Document:
+    collection = store.collection(kind)
+    record = collection.get((namespace if kind.namespaced else "", name))
+    if record is not None and not subresource and kind.rules.spec_decides is not never:
+        done = _update_metadata(store, kind, record, body, namespace, options)
+        if done is not None:
+            return done
     document, warnings = bodies.read(kind, body, options.field_validation)
-    metadata = document["metadata"]
+    _check_address(kind, document["metadata"], name, namespace)
+    if record is None:
+        if not kind.allow_create_on_update or subresource:
+            raise no_such_object(kind.group, kind.resource.plural, name)
+        return create(store, kind, document, namespace, options)
+    check_uid(kind, document["metadata"].get("uid", ""), record)
+    return replace(store, kind, record, document, warnings, options, subresource)
+
+
+def _check_address(kind: Kind, metadata: Manifest, name: str, namespace: str) -> None:
+    """The object must be the one that the URL names."""
     if not metadata.get("name"):
         raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     if metadata["name"] != name:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
     settle_namespace(kind, metadata, namespace)
-    collection = store.collection(kind)
-    record = collection.get((namespace if kind.namespaced else "", name))
-    if record is None:
-        if not kind.allow_create_on_update or subresource:
-            raise no_such_object(kind.group, kind.resource.plural, name)
-        return create(store, kind, document, namespace, options)
+
+
+def _update_metadata(
+    store: Store, kind: Kind, record: Record, body: Manifest | bytes, namespace: str, options: WriteOptions
+) -> Document | None:
+    """The update, if the body's spec is the stored one to the letter and the rules do not read its metadata."""
+    new, old = opened(kind, body), stored(record.raw)
+    if new is None or bytes(new.spec) != bytes(old.spec):
+        return None
+    if kind.rules.metadata_decides(new.metadata) or kind.rules.metadata_decides(old.metadata):
+        return None
+    metadata = new.metadata
+    _check_address(kind, metadata, record.key[1], namespace)
     check_uid(kind, metadata.get("uid", ""), record)
-    return replace(store, kind, record, document, warnings, options, subresource)
+    document = closed(kind, metadata, bytes(old.spec), bytes(old.status))
+    _check_version(kind, document, record)
+    keep_server_metadata(metadata, old.metadata)
+    _refuse_if(kind, document, validate_metadata_update({"metadata": metadata}, {"metadata": old.metadata}))
+    if metadata == old.metadata:
+        return Document(record.raw)
+    return _put(store, kind, record, document, (), options, record.fields)
 
 
 def replace(
@@ -163,21 +215,34 @@ def replace(
     subresource: str,
 ) -> Document:
     """Puts `new` in the place of `record`, as far as a client may."""
-    stored = record.manifest() | {"apiVersion": kind.api_version}
+    before = record.manifest() | {"apiVersion": kind.api_version}
     _check_version(kind, new, record)
-    errors = (_update_status if subresource == "status" else _update_object)(kind, new, stored)
+    errors = (_update_status if subresource == "status" else _update_object)(kind, new, before)
     if errors:
         _refuse_if(kind, new, errors)
-    if new == stored:
+    if new == before:
         return Document(shown(kind, record.raw), warnings)
+    return _put(store, kind, record, new, warnings, options)
+
+
+def _put(
+    store: Store,
+    kind: Kind,
+    record: Record,
+    new: Manifest,
+    warnings: tuple[str, ...],
+    options: WriteOptions,
+    fields: tuple[str, ...] | None = None,
+) -> Document:
+    """Stores what was accepted; an object that only waited for its last finalizer goes."""
     collection = store.collection(kind)
     if _is_finished(new["metadata"]):
         if not options.dry_run:
             store.commit(collection, record, None)
-        return Document(make_record(kind, new, record.version).raw, warnings)
+        return Document(make_record(kind, new, record.version, fields).raw, warnings)
     if options.dry_run:
-        return Document(make_record(kind, new, record.version).raw, warnings)
-    return Document(shown(kind, store.commit(collection, record, new).raw), warnings)
+        return Document(make_record(kind, new, record.version, fields).raw, warnings)
+    return Document(shown(kind, store.commit(collection, record, new, fields).raw), warnings)
 
 
 def check_uid(kind: Kind, uid: str, record: Record) -> None:
@@ -204,16 +269,11 @@ def _check_version(kind: Kind, new: Manifest, record: Record) -> None:
     raise conflict(kind.group, kind.resource.plural, record.key[1], _MODIFIED)
 
 
-def _update_object(kind: Kind, new: Manifest, stored: Manifest) -> list[FieldError]:
-    keep_server_metadata(new["metadata"], stored["metadata"])
+def _update_object(kind: Kind, new: Manifest, before: Manifest) -> list[FieldError]:
+    keep_server_metadata(new["metadata"], before["metadata"])
     if kind.has_status:
         new.pop("status", None)
-    if "spec" in new and kind.rules.spec_decides(new) and new["spec"] == stored.get("spec"):
-        # The spec was accepted before, and to the rules nothing else matters.
-        if "status" in stored:
-            new["status"] = stored["status"]
-        return validate_metadata_update(new, stored)
-    old = kind.shape.worked_form(stored)
+    old = kind.shape.worked_form(before)
     if kind.has_status and "status" in old:
         new["status"] = old["status"]
     kind.rules.default(new)
@@ -227,9 +287,9 @@ def _update_object(kind: Kind, new: Manifest, stored: Manifest) -> list[FieldErr
     return errors
 
 
-def _update_status(kind: Kind, new: Manifest, stored: Manifest) -> list[FieldError]:
+def _update_status(kind: Kind, new: Manifest, before: Manifest) -> list[FieldError]:
     """Through the status sub-resource only the status changes; built-in kinds let labels and the like pass too."""
-    old = kind.shape.worked_form(stored)
+    old = kind.shape.worked_form(before)
     status, metadata = new.get("status"), new["metadata"]
     new.clear()
     new |= old

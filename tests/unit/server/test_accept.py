@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allhands.api.errors import StatusError
-from allhands.server.accept import Form, form_of, wants_aggregated_discovery
+from allhands.server.accept import STREAMED, Form, check_route, error_form, form_of, wants_aggregated_discovery
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 KUBECTL = f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -54,6 +54,29 @@ def test_not_acceptable(header: str) -> None:
 def test_a_stream_is_never_yaml() -> None:
     with pytest.raises(StatusError, match="application/json;stream=watch"):
         form_of("application/yaml", stream=True)
+
+
+@pytest.mark.parametrize("header", ["", "*/*", "application/yaml", "text/html, application/json;q=0.5", PROTOBUF])
+def test_the_router_lets_pass_what_names_a_served_type(header: str) -> None:
+    check_route(header)
+
+
+@pytest.mark.parametrize("header", ["text/html", "application/*", ";;,"])
+def test_the_router_refuses_the_rest_with_what_there_is(header: str) -> None:
+    with pytest.raises(StatusError) as refusal:
+        check_route(header, ("application/json", *STREAMED))
+    assert refusal.value.message == (
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch, "
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "form"),
+    [("application/yaml", Form(yaml=True)), (KUBECTL, Form()), ("text/html", Form()), (TABLE, Form()), ("", Form())],
+)
+def test_the_form_of_a_refusal(header: str, form: Form) -> None:
+    assert error_form(header) == form
 
 
 @given(st.text())

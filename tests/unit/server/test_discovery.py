@@ -29,6 +29,7 @@ async def test_legacy_rows_are_those_of_a_real_server(client: Client) -> None:
         "verbs": ALL_VERBS,
         "shortNames": ["po"],
         "categories": ["all"],
+        "storageVersionHash": "xPOwRZ+Yhw8=",
     }
     assert rows["bindings"] == {
         "name": "bindings",

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,13 +20,13 @@ from tests.unit.server.asgi_client import TOKEN, Client, ScriptedObjects, regist
 MAPS = "/api/v1/namespaces/default/configmaps"
 UNKNOWN = "the server could not find the requested resource"
 WRONG = "the server does not allow this method on the requested resource"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
 TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 PATHS = {
     "an unknown resource": ("GET", "/api/v1/nope", 404, UNKNOWN),
-    "an unknown group": ("GET", "/apis/nope.io/v1/things", 404, UNKNOWN),
     "an unknown version": ("GET", "/apis/batch/v9", 404, UNKNOWN),
-    "an unknown path": ("GET", "/nope", 404, UNKNOWN),
     "an unknown sub-resource": ("GET", f"{MAPS}/a/foo", 404, UNKNOWN),
     "a pod without its namespace": ("GET", "/api/v1/pods/a", 404, UNKNOWN),
     "a node within a namespace": ("GET", "/api/v1/namespaces/default/nodes/a", 404, UNKNOWN),
@@ -43,9 +44,30 @@ PATHS = {
     "reading what is only written": ("GET", "/api/v1/namespaces/default/finalize", 405, WRONG),
     "a log": ("GET", "/api/v1/namespaces/default/pods/a/log", 501, "pods/log is not served by the embedded cluster"),
     "a proxy": ("GET", "/api/v1/nodes/n/proxy/metrics", 501, "nodes/proxy is not served by the embedded cluster"),
-    "a POST to discovery": ("POST", "/apis", 404, UNKNOWN),
-    "an unknown health check": ("GET", "/livez/nope", 404, UNKNOWN),
-    "the old OpenAPI": ("GET", "/openapi/v2", 404, UNKNOWN),
+    "a POST to discovery": ("POST", "/api/v1", 405, WRONG),
+    "a POST to discovery of a group": ("POST", "/apis/batch/v1", 405, WRONG),
+    "a POST to the version": ("POST", "/version", 405, WRONG),
+    "an unknown sub-resource of a custom kind": ("GET", f"{WIDGETS}/a/foo", 404, 'widgets.example.com "a" not found'),
+    "creating the status of a custom kind": (
+        "POST",
+        f"{WIDGETS}/a/status",
+        405,
+        'create is not supported on resources of kind "widgets.example.com"',
+    ),
+    "a PUT to a collection of a custom kind": ("PUT", WIDGETS, 400, "name must be provided"),
+}
+
+NO_PAGES = {
+    "an unknown group": ("GET", "/apis/nope.io/v1/things"),
+    "an unknown group's name": ("GET", "/apis/nope.io"),
+    "an unknown version of a custom group": ("GET", "/apis/example.com/v9/widgets"),
+    "an unknown kind in a custom group": ("GET", "/apis/example.com/v1/gadgets"),
+    "a custom kind without its namespace": ("GET", "/apis/example.com/v1/widgets/a"),
+    "creating a custom object in no namespace": ("POST", "/apis/example.com/v1/widgets"),
+    "an unknown path": ("GET", "/nope"),
+    "writing to an unknown path": ("POST", "/nope"),
+    "an unknown health check": ("GET", "/livez/nope"),
+    "the old OpenAPI": ("GET", "/openapi/v2"),
 }
 
 QUERIES = {
@@ -150,7 +172,17 @@ DELETES = {
         400,
         "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
     ),
-    "another kind": ('{"kind":"Foo","apiVersion":"v1"}', 400, 'no kind "Foo" is registered for version "v1"'),
+    "another kind": ('{"kind":"Foo","apiVersion":"v1"}', 400, f'no kind "Foo" is registered for version "v1" {SCHEME}'),
+    "another kind of no version": (
+        '{"kind":"Foo"}',
+        400,
+        f'no kind "Foo" is registered for version "meta.k8s.io/v1" {SCHEME}',
+    ),
+    "a version that is none": (
+        '{"kind":"DeleteOptions","apiVersion":"a/b/c"}',
+        400,
+        "unexpected GroupVersion string: a/b/c",
+    ),
     "malformed options": (
         "{bad",
         400,
@@ -176,6 +208,56 @@ PATCHES = {
         "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
     ),
     "half a strategic patch": ("strategic-merge-patch+json", '{"x":', "unexpected end of JSON input"),
+    "a list as strategic patch": (
+        "strategic-merge-patch+json",
+        "[]",
+        "json: cannot unmarshal array into Go value of type map[string]interface {}",
+    ),
+}
+
+CUSTOM_BODIES = {
+    "no kind": (
+        '{"metadata":{"name":"a"}}',
+        400,
+        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in "
+        '\'{"metadata":{"name":"a"}}\' ({"metadata":{"name":"a"}})',
+    ),
+    "nothing": (
+        "null",
+        400,
+        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in 'null' (6e756c6c)",
+    ),
+    "no version": (
+        '{"kind":"Widget"}',
+        400,
+        "the API version in the data () does not match the expected API version (example.com/v1)",
+    ),
+    "another kind": (
+        '{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"}}',
+        422,
+        'Gadget.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget',
+    ),
+    "a version that is none": (
+        '{"apiVersion":"a/b/c","kind":"Widget"}',
+        400,
+        "the object provided is unrecognized (must be of type Widget): unexpected GroupVersion string: a/b/c "
+        '({"apiVersion":"a/b/c","kind":" ...)',
+    ),
+}
+
+EVICTIONS = {
+    "another kind": (
+        '{"apiVersion":"v1","kind":"Pod"}',
+        "converting (v1.Pod) to (policy.Eviction): unknown conversion",
+    ),
+    "an unknown kind": (
+        '{"apiVersion":"v1","kind":"Unicorn"}',
+        f'no kind "Unicorn" is registered for version "v1" {SCHEME}',
+    ),
+    "an unknown version": (
+        '{"apiVersion":"policy/v9","kind":"Eviction"}',
+        f'no kind "Eviction" is registered for version "policy/v9" {SCHEME}',
+    ),
 }
 
 
@@ -190,6 +272,31 @@ def assert_refused(reply: Any, code: int, message: str) -> None:
 @pytest.mark.parametrize(("method", "url", "code", "message"), PATHS.values(), ids=PATHS)
 async def test_path(client: Client, method: str, url: str, code: int, message: str) -> None:
     assert_refused(await client.ask(method, url), code, message)
+
+
+@pytest.mark.parametrize(("method", "url"), NO_PAGES.values(), ids=NO_PAGES)
+async def test_where_nothing_is_served_there_is_no_page(client: Client, method: str, url: str) -> None:
+    reply = await client.ask(method, url, headers={"accept": "application/yaml"})
+    assert (reply.code, reply.body) == (404, b"404 page not found\n")
+    assert reply.header("content-type") == "text/plain; charset=utf-8"
+
+
+async def test_a_refusal_is_yaml_if_that_was_asked_for(client: Client) -> None:
+    reply = await client.get("/api/v1/nope", accept="application/yaml")
+    assert (reply.code, reply.header("content-type")) == (404, "application/yaml")
+    assert f"message: {UNKNOWN}\n" in reply.body.decode()
+
+
+@pytest.mark.parametrize(("body", "code", "message"), CUSTOM_BODIES.values(), ids=CUSTOM_BODIES)
+async def test_custom_body(client: Client, port: ScriptedObjects, body: str, code: int, message: str) -> None:
+    assert_refused(await client.ask("POST", WIDGETS, body), code, message)
+    assert port.calls == []
+
+
+@pytest.mark.parametrize(("body", "why"), EVICTIONS.values(), ids=EVICTIONS)
+async def test_eviction_of_another_kind(client: Client, body: str, why: str) -> None:
+    message = (await client.ask("POST", "/api/v1/namespaces/default/pods/a/eviction", body)).json()["message"]
+    assert message.endswith(f"cannot be handled as a Eviction: {why}")
 
 
 @pytest.mark.parametrize(("query", "code", "message"), QUERIES.values(), ids=QUERIES)
@@ -219,9 +326,16 @@ async def test_patch(client: Client, kind: str, body: str, message: str) -> None
     assert_refused(reply, 400, message)
 
 
-async def test_apply_needs_a_manager_and_others_no_force(client: Client) -> None:
-    reply = await client.ask("PATCH", f"{MAPS}/a", "{}", {"content-type": "application/apply-patch+yaml"})
-    assert "fieldManager: Required value: is required for apply patch" in reply.json()["message"]
+@pytest.mark.parametrize("url", [f"{MAPS}/a", f"{WIDGETS}/a", f"{WIDGETS}/a/status"])
+async def test_server_side_apply_is_refused_in_so_many_words(client: Client, port: ScriptedObjects, url: str) -> None:
+    url = f"{url}?fieldManager=me&force=true"
+    reply = await client.ask("PATCH", url, "a: b", {"content-type": "application/apply-patch+yaml"})
+    assert (reply.code, reply.json()["reason"], port.calls) == (415, "UnsupportedMediaType", [])
+    assert "server-side apply" in reply.json()["message"]
+    assert "not served by the embedded cluster" in reply.json()["message"]
+
+
+async def test_a_patch_has_no_force(client: Client) -> None:
     reply = await client.ask("PATCH", f"{MAPS}/a?force=true", "{}", {"content-type": "application/merge-patch+json"})
     assert "force: Forbidden: may not be specified for non-apply patch" in reply.json()["message"]
 
@@ -230,16 +344,22 @@ async def test_apply_needs_a_manager_and_others_no_force(client: Client) -> None
     ("url", "method", "media_type"),
     [
         (MAPS, "POST", "text/plain"),
-        (f"{MAPS}/a", "PATCH", "application/json"),
         ("/apis/example.com/v1/namespaces/default/widgets/w", "PATCH", "application/strategic-merge-patch+json"),
         ("/apis/example.com/v1/namespaces/default/widgets", "POST", "application/vnd.kubernetes.protobuf"),
     ],
-    ids=["an unknown type", "a patch that is none", "merge keys of a custom kind", "protobuf of a custom kind"],
+    ids=["an unknown type", "merge keys of a custom kind", "protobuf of a custom kind"],
 )
 async def test_media_type(client: Client, url: str, method: str, media_type: str) -> None:
     reply = await client.ask(method, url, "{}", {"content-type": media_type})
     assert (reply.code, reply.json()["reason"]) == (415, "UnsupportedMediaType")
     assert "accepted media types include: application/json" in reply.json()["message"]
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "", "text/plain"])
+async def test_a_patch_of_a_built_in_kind_needs_a_media_type_for_patches(client: Client, media_type: str) -> None:
+    reply = await client.ask("PATCH", f"{MAPS}/a", "{}", {"content-type": media_type})
+    assert_refused(reply, 415, "415: Unsupported Media Type")
+    assert reply.json()["details"] == {}
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf"])
@@ -394,4 +514,7 @@ def test_whatever_is_sent_gets_a_whole_answer(
     headers = {"content-type": media_type, "accept": accept}
     reply = asyncio.run(Client(app).ask(method, path + query, body, headers))
     assert 400 <= reply.code < 500
-    assert reply.json()["status"] == "Failure"
+    if reply.header("content-type").startswith("text/plain"):
+        assert (reply.code, reply.body) == (404, b"404 page not found\n")
+    else:
+        assert yaml.safe_load(reply.body)["status"] == "Failure"  # JSON is YAML too

@@ -1,4 +1,4 @@
-"""Custom kinds: they appear with their definition, behave by its schema, share objects between versions, and go with it."""
+"""Custom kinds: they appear with their definition, behave by its schema, share objects between versions, and end."""
 
 from __future__ import annotations
 

@@ -15,10 +15,16 @@ _READ_BY_SERVER = ("kubernetes.io/", "scheduler.alpha.kubernetes.io/", "controll
 _NAMED_AFTER_POD = ("resourceClaims", "schedulingGates", "topologySpreadConstraints")
 
 
+def metadata_decides(metadata: Manifest) -> bool:
+    """Whether the server reads any of the annotations."""
+    annotations = metadata.get("annotations")
+    return bool(annotations) and any(key.startswith(_READ_BY_SERVER) for key in annotations)
+
+
 def spec_decides(pod: Manifest) -> bool:
     """Whether the pod's name, labels and annotations play no part in what becomes of its spec."""
-    spec, annotations = pod["spec"], pod["metadata"].get("annotations")
-    if annotations and any(key.startswith(_READ_BY_SERVER) for key in annotations):
+    spec = pod["spec"]
+    if metadata_decides(pod["metadata"]):
         return False
     if any(field in spec for field in _NAMED_AFTER_POD):
         return False

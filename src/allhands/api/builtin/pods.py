@@ -8,7 +8,7 @@ from allhands.api.builtin.affinity import PREFERRED, REQUIRED
 from allhands.api.builtin.containers import refuse_image_edges
 from allhands.api.builtin.pod_defaults import copy_service_account, default_pod_spec
 from allhands.api.builtin.pod_status import prepare_pod_status, validate_pod_status
-from allhands.api.builtin.pod_twins import spec_decides
+from allhands.api.builtin.pod_twins import metadata_decides, spec_decides
 from allhands.api.builtin.pod_updates import check_annotation_updates, check_spec_update
 from allhands.api.builtin.podspec import check_pod_annotations, validate_pod_spec
 from allhands.api.builtin.resource_lists import aggregate, is_huge_pages, is_overcommit_allowed, is_pod_level, nanos
@@ -214,5 +214,6 @@ RULES: dict[str, Rules] = {
         prepare_status=prepare_pod_status,
         validate_status=validate_pod_status,
         spec_decides=spec_decides,
+        metadata_decides=metadata_decides,
     )
 }

@@ -38,6 +38,12 @@ class TypedShape:
         except msgspec.ValidationError as error:
             return Checked({}, mismatch=str(error))
 
+    def decoded(self, body: bytes) -> Manifest | None:
+        try:
+            return self._schema.decoded(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
     def stored_form(self, document: Manifest) -> Manifest:
         return self._schema.stored_form(document)
 

@@ -55,6 +55,10 @@ class StructuralShape:
         unknown += sorted(note.path for note in notes if note.in_metadata)
         return Checked(formed, unknown)
 
+    def decoded(self, body: bytes) -> Manifest | None:
+        del body  # nothing is won by decoding apart from checking
+        return None
+
     def stored_form(self, document: Manifest) -> Manifest:
         """Go writes custom objects as they are, without nulls of its own."""
         return dict(document)

@@ -161,11 +161,16 @@ class TypedSchema:
         self.definition = definition
         self._worked_on = struct_for(definition, stored=False)
         self._stored = struct_for(definition, stored=True)
+        self._decoder = msgspec.json.Decoder(self._worked_on, dec_hook=_canonicalise)
 
     def normal_form(self, document: Manifest) -> Manifest:
         """The document as rules work on it. Raises msgspec.ValidationError where the shape is wrong: then ask
         `allhands.api.schema.diagnosis` for the reason."""
         return msgspec.to_builtins(msgspec.convert(document, self._worked_on, dec_hook=_canonicalise))  # type: ignore[no-any-return]
+
+    def decoded(self, body: bytes) -> Manifest:
+        """`normal_form` straight from text."""
+        return msgspec.to_builtins(self._decoder.decode(body))  # type: ignore[no-any-return]
 
     def stored_form(self, document: Manifest) -> Manifest:
         """The document as the server stores and shows it, which is `normal_form` plus the nulls that Go writes."""
