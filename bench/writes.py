@@ -54,7 +54,7 @@ class Plan(msgspec.Struct, frozen=True):
     search: int
 
 
-FULL = Plan(rounds=5, ours=5_000, real=800, search=400)
+FULL = Plan(rounds=5, ours=3_000, real=500, search=400)
 QUICK = Plan(rounds=3, ours=1_500, real=200, search=150)
 
 

@@ -36,12 +36,12 @@ NUMBERS = words("""
 OTHER_QUANTITIES = [
     *(" 1", "1 ", "\u00a01\u2003"),
     *words("1e+3 1e03 1e0 0e5 0Ki 0k -0m 1E 1e9 1.5e1 1e-9 1e-10 1e18 1e19 1e21 1e30 100e18 0.1e1 1000000e-6"),
-    *words("8Ei 7.9999Ei 0.1Ki 0.0001Ki 1023Ki"),
+    *words("8Ei 7.9999Ei 0.1Ki 0.0001Ki 1023Ki - + . Ki k -m +Gi"),
 ]
 NO_QUANTITIES = [
     *("", " ", "\n1", "1\t", "1 k", "\u0663"),
-    *words("- + . e Ki k 1K 1ki 1mi 1Zi 1Y 1kk 1,5 1_000 0x10 1e 1e3k 1e1.5 --1 +-1 1- 1..5 1.5.5 one 1m1 1ee3 1Eie3"),
-    *words("NaN inf 1e99999999999"),
+    *words("e 1K 1ki 1mi 1Zi 1Y 1kk 1,5 1_000 0x10 1e 1e3k 1e1.5 --1 +-1 1- 1..5 1.5.5 one 1m1 1ee3 1Eie3"),
+    *words("NaN inf"),
 ]
 NUMBERS_IN_JSON = words("1 0 -3 1.5 1e3 1E3 1.50 0.0001 1e-3 12345678901234567890 1.5e1 -0 2.0")
 OTHER_JSON = ("true", "{}", "[]", "[1]", '{"a": 1}', "null")
@@ -91,7 +91,7 @@ class Asker:
     def kept_in_volumes(self, values: list[str]) -> list[list[str]]:
         volumes = [{"name": f"v{place}", "emptyDir": {"sizeLimit": value}} for place, value in enumerate(values)]
         spec = {"volumes": volumes, "containers": [{"name": "c", "image": "i"}]}
-        body = json.dumps({"metadata": {"name": "p"}, "spec": spec})
+        body = json.dumps({"metadata": {"name": "p"}, "spec": spec}, ensure_ascii=False)
         found = []
         for answer in self.post(f"/api/v1/namespaces/{self._namespace}/pods?dryRun=All", body):
             assert answer.status == 201, answer.body
@@ -113,6 +113,11 @@ def asker(real: Server, embedded: Server) -> Iterator[Asker]:
         yield asker
 
 
+def quoted(text: str) -> str:
+    """As JSON without escapes for letters: the real server reads quantities without undoing escapes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def quantity_or_none(text: str) -> Quantity | None:
     try:
         return Quantity.parse(text)
@@ -126,7 +131,7 @@ def overflows(quantity: Quantity) -> bool:
 
 
 def check_kept(asker: Asker, found: list[str]) -> None:
-    theirs, ours = asker.kept_in_lists([json.dumps(text) for text in found])
+    theirs, ours = asker.kept_in_lists([quoted(text) for text in found])
     wanted = [canonical_resource(text) for text in found]
     assert list(zip(found, theirs, strict=True)) == list(zip(found, wanted, strict=True))
     assert list(zip(found, theirs, strict=True)) == list(zip(found, ours, strict=True))
@@ -162,7 +167,7 @@ def test_quantities_outside_of_resource_lists_are_not_rounded(asker: Asker) -> N
 @pytest.mark.parametrize("text", NO_QUANTITIES, ids=repr)
 def test_what_is_no_quantity_is_refused_by_all_in_the_same_words(text: str, asker: Asker) -> None:
     assert quantity_or_none(text) is None
-    check_refused(asker, json.dumps(text))
+    check_refused(asker, quoted(text))
 
 
 def test_numbers_in_json_are_quantities_by_their_text(asker: Asker) -> None:
@@ -191,7 +196,7 @@ def test_random_texts_get_the_same_answer_from_all(found: list[str], near: list[
     check_kept(asker, [text for text, quantity in known.items() if quantity is not None and not overflows(quantity)])
     for text, quantity in known.items():
         if quantity is None:
-            check_refused(asker, json.dumps(text))
+            check_refused(asker, quoted(text))
 
 
 def _without_times(body: Any) -> Any:

@@ -80,7 +80,8 @@ class Sequence(RuleBasedStateMachine):
         status = self.pair.ask(Ask("POST", kind.collection + requests.query(dry_run), body, slot=slot))
         if status == 201 and not dry_run:
             self.pair.ask(Ask("GET", f"{kind.collection}/{{name_{slot}}}", slot=slot))
-            self.pair.ask(Ask("DELETE", f"{kind.collection}/{{name_{slot}}}?propagationPolicy=Background"))
+            end = "&dryRun=All" if kind.guarded else ""
+            self.pair.ask(Ask("DELETE", f"{kind.collection}/{{name_{slot}}}?propagationPolicy=Background{end}"))
 
     @rule(data=st.data(), slot=requests.slots, accept=requests.accepts)
     def get(self, data: st.DataObject, slot: str, accept: str) -> None:

@@ -73,6 +73,7 @@ class StoreHistory(RuleBasedStateMachine):
         self.model: State = {}
         self.past: dict[int, State] = {}
         self.watchers: list[Watcher] = []
+        self.begun: list[tuple[str, str, list[Any]]] = []
 
     def _accept(self, document: Any) -> None:
         manifest = document.manifest()
@@ -159,6 +160,23 @@ class StoreHistory(RuleBasedStateMachine):
                 break
             assert len(page.items) == limit
         assert found == expected
+
+    @rule(space=st.sampled_from(["", "default"]), limit=st.integers(1, 3))
+    def begin_a_paged_list(self, space: str, limit: int) -> None:
+        page = run(self.objects.list(CONFIG_MAPS, Query(namespace=space, limit=limit)))
+        if page.continue_token:
+            everything = [self.model[key] for key in sorted(self.model) if not space or key[0] == space]
+            assert page.remaining == len(everything) - limit
+            self.begun.append((page.continue_token, space, everything[limit:]))
+
+    @rule(limit=st.integers(1, 3))
+    def go_on_with_a_paged_list(self, limit: int) -> None:
+        if not self.begun:
+            return
+        token, space, rest = self.begun.pop(0)
+        page = run(self.objects.list(CONFIG_MAPS, Query(namespace=space, limit=limit, continue_token=token)))
+        assert [msgspec.json.decode(item) for item in page.items] == rest[:limit]
+        assert (page.remaining or 0) == max(len(rest) - limit, 0)
 
     @invariant()
     def watchers_see_what_is_there(self) -> None:

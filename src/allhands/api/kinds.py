@@ -48,6 +48,9 @@ class Shape(Protocol):
     def stored_form(self, document: Manifest) -> Manifest:
         """A checked document, after rules added to it, as it is stored and shown."""
 
+    def encoded(self, document: Manifest) -> bytes:
+        """The text of `stored_form`, kind and version first."""
+
     def worked_form(self, stored: Manifest) -> Manifest:
         """A stored document as rules work on it: the way back from `stored_form`."""
 

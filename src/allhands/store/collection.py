@@ -197,15 +197,18 @@ class Collection:
         records = list(islice(found, limit + 1))
         if len(records) <= limit:
             return records, 0
-        return records[:limit], None if wanted.selects else self._remaining(
-            wanted, records[limit - 1].key, found, version
-        )
+        remaining = None if wanted.selects else self._remaining(wanted, records[limit - 1].key, version)
+        return records[:limit], remaining
 
-    def _remaining(self, wanted: Filter, last: Key, rest: Iterator[Record], version: int | None) -> int:
-        if version is not None and version < self.version:
-            return 1 + sum(1 for _ in rest)
+    def _remaining(self, wanted: Filter, last: Key, version: int | None) -> int:
         end = self._records.bisect((wanted.namespace + "\0", "")) if wanted.namespace else len(self._records)
-        return int(end) - int(self._records.bisect_right(last))
+        present = int(end) - int(self._records.bisect_right(last))
+        if version is None or version >= self.version:
+            return present
+        for key, earlier in self.journal.undone_to(version).items():
+            if key > last and (not wanted.namespace or key[0] == wanted.namespace):
+                present += (earlier is not None) - (key in self._records)
+        return present
 
 
 def _union(sets: Iterable[dict[Key, Record]]) -> dict[Key, Record]:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from allhands.api.kinds import Resource
+from allhands.store.envelope import stored
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
     from allhands.store.envelope import Envelope
+    from allhands.store.record import Record
     from allhands.store.store import Store
 
 MAX_SPECS = 1024
 _PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses")
-_encoder = msgspec.json.Encoder()
 
 MemoKey: TypeAlias = tuple[Resource, bytes, int]
 
@@ -51,8 +52,8 @@ class SpecMemo:
     def get(self, key: MemoKey) -> Twin | None:
         return self._finished.get(key)
 
-    def put(self, key: MemoKey, kind: Kind, document: Manifest) -> None:
-        """Remembers a finished document when its spec comes for the second time, if the spec alone made it so."""
+    def put(self, key: MemoKey, kind: Kind, document: Manifest, record: Record) -> None:
+        """Remembers what was stored when its spec came for the second time, if the spec alone made it so."""
         sight = hash(key)
         if sight not in self._seen:
             self._seen[sight] = None
@@ -61,7 +62,7 @@ class SpecMemo:
             return
         if not kind.rules.spec_decides(document):
             return
-        spec, status = _encoder.encode(document["spec"]), _encoder.encode(document.get("status", {}))
-        self._finished[key] = Twin(spec, status, tuple(kind.select(document)))
+        envelope = stored(record.raw)
+        self._finished[key] = Twin(bytes(envelope.spec), bytes(envelope.status), record.fields)
         if len(self._finished) > MAX_SPECS:
             self._finished.popitem(last=False)

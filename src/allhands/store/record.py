@@ -56,9 +56,12 @@ class Record:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
 
 
-def make_record(kind: Kind, document: Manifest, version: int, fields: tuple[str, ...] | None = None) -> Record:
+def make_record(
+    kind: Kind, document: Manifest, version: int, fields: tuple[str, ...] | None = None, *, finished: bool = True
+) -> Record:
     """The record of a document that is about to be stored at `version`, which is written into the document. Who knows
-    its selectable `fields` already may leave its spec undecoded."""
+    its selectable `fields` already may leave its spec undecoded; a document that is not in stored form yet is brought
+    into it while it is encoded."""
     metadata = document["metadata"]
     metadata["resourceVersion"] = str(version)
     labels = metadata.get("labels")
@@ -67,7 +70,7 @@ def make_record(kind: Kind, document: Manifest, version: int, fields: tuple[str,
         (metadata.get("namespace", ""), metadata["name"]),
         metadata["uid"],
         version,
-        _encoder.encode(document),
+        _encoder.encode(document) if finished else kind.shape.encoded(document),
         {sys.intern(name): sys.intern(value) for name, value in labels.items()} if labels else _NO_LABELS,
         tuple(sys.intern(value) for value in kind.select(document)) if fields is None else fields,
         tuple(owner["uid"] for owner in owners) if owners else (),

@@ -83,12 +83,19 @@ class Store:
         old: Record | None,
         document: Manifest | None,
         fields: tuple[str, ...] | None = None,
+        *,
+        finished: bool = True,
     ) -> Record:
-        """Stores, replaces or removes (`document` is None) one object, at the next version."""
+        """Stores, replaces or removes (`document` is None) one object, at the next version. For `fields` and
+        `finished` see `make_record`."""
         self.version += 1
         if document is not None:
             document["apiVersion"] = collection.stored_version
-        new = None if document is None else make_record(collection.kind, document, self.version, fields)
+        new = (
+            None
+            if document is None
+            else make_record(collection.kind, document, self.version, fields, finished=finished)
+        )
         record = new or old
         assert record is not None
         self._index(collection, old, new)

@@ -83,12 +83,14 @@ def create(
     _refuse_if(kind, document, errors)
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
         raise already_exists(kind.group, kind.resource.plural, metadata["name"])
-    if draft.key is not None:
-        store.memo.put(draft.key, kind, document)
+    finished = draft.twin is not None
     if options.dry_run:
-        document["metadata"].pop("resourceVersion")
-        return Document(msgspec.json.encode(document), draft.warnings, created=True)
-    record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None)
+        metadata.pop("resourceVersion")
+        raw = msgspec.json.encode(document) if finished else kind.shape.encoded(document)
+        return Document(raw, draft.warnings, created=True)
+    record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None, finished=finished)
+    if draft.key is not None:
+        store.memo.put(draft.key, kind, document, record)
     return Document(shown(kind, record.raw), draft.warnings, created=True)
 
 
@@ -100,10 +102,7 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     admit_create(kind, document, store.lookup)
     errors = _metadata_errors(kind, document)
     kind.rules.prepare_create(document)
-    errors += kind.rules.validate_create(document)
-    if not errors:
-        bodies.finish(kind, document)
-    return errors
+    return errors + kind.rules.validate_create(document)
 
 
 def settle_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:

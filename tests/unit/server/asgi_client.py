@@ -26,8 +26,15 @@ class AnyShape:
     def check(self, document: Manifest) -> Checked:
         return Checked(document)
 
+    def decoded(self, body: bytes) -> Manifest | None:
+        del body
+        return None
+
     def stored_form(self, document: Manifest) -> Manifest:
         return document
+
+    def encoded(self, document: Manifest) -> bytes:
+        return msgspec.json.encode(document)
 
     def worked_form(self, stored: Manifest) -> Manifest:
         return stored

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+import yaml
 
 from allhands.api.kinds import Resource
+from allhands.ports import Page
 from allhands.server.discovery import version_order
 from allhands.server.openapi import references
 from tests.unit.server.asgi_client import CUSTOM, Client, widget_kind
 
 if TYPE_CHECKING:
     from allhands.server.app import App
+    from tests.unit.server.asgi_client import ScriptedObjects
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -78,6 +81,35 @@ async def test_aggregated_discovery(client: Client) -> None:
     assert [item["metadata"] for item in core["items"]] == [{}]
 
 
+async def test_rows_of_built_in_kinds_leave_group_and_version_to_the_document(client: Client) -> None:
+    items = (await client.get("/apis", accept=AGGREGATED)).json()["items"]
+    rows = {item["metadata"]["name"]: item["versions"][0]["resources"] for item in items}
+    assert rows["batch"][0]["responseKind"] == {"group": "", "version": "", "kind": "CronJob"}
+    assert rows["example.com"][0]["responseKind"] == {"group": "example.com", "version": "v1", "kind": "Widget"}
+
+
+async def test_groups_come_in_the_order_of_a_real_server(client: Client) -> None:
+    names = [group["name"] for group in (await client.get("/apis")).json()["groups"]]
+    known = ["apps", "batch", "policy", "storage.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io"]
+    assert [name for name in names if name in known] == known
+
+
+async def test_discovery_is_yaml_if_that_was_asked_for(client: Client) -> None:
+    reply = await client.get("/apis/batch", accept="application/yaml")
+    assert reply.header("content-type") == "application/yaml"
+    assert yaml.safe_load(reply.body)["preferredVersion"]["groupVersion"] == "batch/v1"
+
+
+async def test_a_custom_kind_may_have_a_word_of_its_own_for_lists(
+    client: Client, app: App, port: ScriptedObjects
+) -> None:
+    port.answer = Page([], "12")
+    app.face.kinds.add(msgspec.structs.replace(widget_kind(), list_kind="Widgetry"))
+    schemas = (await client.get("/openapi/v3/apis/example.com/v1")).json()["components"]["schemas"]
+    assert "com.example.v1.Widgetry" in schemas
+    assert (await client.get("/apis/example.com/v1/widgets")).json()["kind"] == "Widgetry"
+
+
 async def test_what_is_known_is_not_sent_again_until_kinds_change(client: Client, app: App) -> None:
     first = await client.get("/apis", accept=AGGREGATED)
     tag = first.header("etag")
@@ -129,6 +161,7 @@ async def test_every_kind_has_a_schema_and_a_patch_that_takes_field_validation(c
             assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
             strategic = "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
             assert strategic == (not kind.custom)
+            assert not any("apply" in media_type for media_type in patch["requestBody"]["content"])
         named = [
             s
             for s in document["components"]["schemas"].values()

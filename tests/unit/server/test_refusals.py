@@ -57,19 +57,6 @@ PATHS = {
     "a PUT to a collection of a custom kind": ("PUT", WIDGETS, 400, "name must be provided"),
 }
 
-NO_PAGES = {
-    "an unknown group": ("GET", "/apis/nope.io/v1/things"),
-    "an unknown group's name": ("GET", "/apis/nope.io"),
-    "an unknown version of a custom group": ("GET", "/apis/example.com/v9/widgets"),
-    "an unknown kind in a custom group": ("GET", "/apis/example.com/v1/gadgets"),
-    "a custom kind without its namespace": ("GET", "/apis/example.com/v1/widgets/a"),
-    "creating a custom object in no namespace": ("POST", "/apis/example.com/v1/widgets"),
-    "an unknown path": ("GET", "/nope"),
-    "writing to an unknown path": ("POST", "/nope"),
-    "an unknown health check": ("GET", "/livez/nope"),
-    "the old OpenAPI": ("GET", "/openapi/v2"),
-}
-
 QUERIES = {
     "a limit that is no number": ("?limit=abc", 400, 'strconv.ParseInt: parsing "abc": invalid syntax'),
     "a limit beyond all numbers": (
@@ -215,51 +202,6 @@ PATCHES = {
     ),
 }
 
-CUSTOM_BODIES = {
-    "no kind": (
-        '{"metadata":{"name":"a"}}',
-        400,
-        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in "
-        '\'{"metadata":{"name":"a"}}\' ({"metadata":{"name":"a"}})',
-    ),
-    "nothing": (
-        "null",
-        400,
-        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in 'null' (6e756c6c)",
-    ),
-    "no version": (
-        '{"kind":"Widget"}',
-        400,
-        "the API version in the data () does not match the expected API version (example.com/v1)",
-    ),
-    "another kind": (
-        '{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"}}',
-        422,
-        'Gadget.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget',
-    ),
-    "a version that is none": (
-        '{"apiVersion":"a/b/c","kind":"Widget"}',
-        400,
-        "the object provided is unrecognized (must be of type Widget): unexpected GroupVersion string: a/b/c "
-        '({"apiVersion":"a/b/c","kind":" ...)',
-    ),
-}
-
-EVICTIONS = {
-    "another kind": (
-        '{"apiVersion":"v1","kind":"Pod"}',
-        "converting (v1.Pod) to (policy.Eviction): unknown conversion",
-    ),
-    "an unknown kind": (
-        '{"apiVersion":"v1","kind":"Unicorn"}',
-        f'no kind "Unicorn" is registered for version "v1" {SCHEME}',
-    ),
-    "an unknown version": (
-        '{"apiVersion":"policy/v9","kind":"Eviction"}',
-        f'no kind "Eviction" is registered for version "policy/v9" {SCHEME}',
-    ),
-}
-
 
 def assert_refused(reply: Any, code: int, message: str) -> None:
     status = reply.json()
@@ -274,29 +216,10 @@ async def test_path(client: Client, method: str, url: str, code: int, message: s
     assert_refused(await client.ask(method, url), code, message)
 
 
-@pytest.mark.parametrize(("method", "url"), NO_PAGES.values(), ids=NO_PAGES)
-async def test_where_nothing_is_served_there_is_no_page(client: Client, method: str, url: str) -> None:
-    reply = await client.ask(method, url, headers={"accept": "application/yaml"})
-    assert (reply.code, reply.body) == (404, b"404 page not found\n")
-    assert reply.header("content-type") == "text/plain; charset=utf-8"
-
-
 async def test_a_refusal_is_yaml_if_that_was_asked_for(client: Client) -> None:
     reply = await client.get("/api/v1/nope", accept="application/yaml")
     assert (reply.code, reply.header("content-type")) == (404, "application/yaml")
     assert f"message: {UNKNOWN}\n" in reply.body.decode()
-
-
-@pytest.mark.parametrize(("body", "code", "message"), CUSTOM_BODIES.values(), ids=CUSTOM_BODIES)
-async def test_custom_body(client: Client, port: ScriptedObjects, body: str, code: int, message: str) -> None:
-    assert_refused(await client.ask("POST", WIDGETS, body), code, message)
-    assert port.calls == []
-
-
-@pytest.mark.parametrize(("body", "why"), EVICTIONS.values(), ids=EVICTIONS)
-async def test_eviction_of_another_kind(client: Client, body: str, why: str) -> None:
-    message = (await client.ask("POST", "/api/v1/namespaces/default/pods/a/eviction", body)).json()["message"]
-    assert message.endswith(f"cannot be handled as a Eviction: {why}")
 
 
 @pytest.mark.parametrize(("query", "code", "message"), QUERIES.values(), ids=QUERIES)
@@ -326,15 +249,6 @@ async def test_patch(client: Client, kind: str, body: str, message: str) -> None
     assert_refused(reply, 400, message)
 
 
-@pytest.mark.parametrize("url", [f"{MAPS}/a", f"{WIDGETS}/a", f"{WIDGETS}/a/status"])
-async def test_server_side_apply_is_refused_in_so_many_words(client: Client, port: ScriptedObjects, url: str) -> None:
-    url = f"{url}?fieldManager=me&force=true"
-    reply = await client.ask("PATCH", url, "a: b", {"content-type": "application/apply-patch+yaml"})
-    assert (reply.code, reply.json()["reason"], port.calls) == (415, "UnsupportedMediaType", [])
-    assert "server-side apply" in reply.json()["message"]
-    assert "not served by the embedded cluster" in reply.json()["message"]
-
-
 async def test_a_patch_has_no_force(client: Client) -> None:
     reply = await client.ask("PATCH", f"{MAPS}/a?force=true", "{}", {"content-type": "application/merge-patch+json"})
     assert "force: Forbidden: may not be specified for non-apply patch" in reply.json()["message"]
@@ -353,13 +267,6 @@ async def test_media_type(client: Client, url: str, method: str, media_type: str
     reply = await client.ask(method, url, "{}", {"content-type": media_type})
     assert (reply.code, reply.json()["reason"]) == (415, "UnsupportedMediaType")
     assert "accepted media types include: application/json" in reply.json()["message"]
-
-
-@pytest.mark.parametrize("media_type", ["application/json", "", "text/plain"])
-async def test_a_patch_of_a_built_in_kind_needs_a_media_type_for_patches(client: Client, media_type: str) -> None:
-    reply = await client.ask("PATCH", f"{MAPS}/a", "{}", {"content-type": media_type})
-    assert_refused(reply, 415, "415: Unsupported Media Type")
-    assert reply.json()["details"] == {}
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf"])
@@ -403,7 +310,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(app: App) -> None:
     assert sent[0]["status"] == 413
     assert (b"connection", b"close") in sent[0]["headers"]
     assert msgspec.json.decode(sent[1]["body"])["message"] == f"Request entity too large: limit is {limit}"
-    assert received <= 256, "no more than a moment's worth is read on"
+    assert received <= limit / 1024 + 256, "the rest is thrown away only as long as the client may still be sending it"
 
 
 async def test_a_body_without_a_length_is_read_to_the_limit_only(port: ScriptedObjects) -> None:

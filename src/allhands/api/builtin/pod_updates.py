@@ -71,6 +71,21 @@ def check_spec_update(new: Manifest, old: Manifest, errors: list[FieldError]) ->
         errors.append(forbidden("spec", text))
 
 
+def changes_only_what_was_checked(new: Manifest, old: Manifest) -> bool:
+    """Whether an accepted change is one of images or tolerations: those `check_spec_update` has looked at, and the
+    rest of the spec was accepted when it was stored."""
+    if old.get("schedulingGates"):
+        return False
+    if any(new.get(field) != old.get(field) for field in ("activeDeadlineSeconds", "terminationGracePeriodSeconds")):
+        return False
+    pairs = zip(_containers(new), _containers(old), strict=True)
+    return all(one.get("resources") == other.get("resources") for one, other in pairs)
+
+
+def _containers(spec: Manifest) -> list[Manifest]:
+    return [*spec.get("containers", ()), *spec.get("initContainers", ()), *spec.get("ephemeralContainers", ())]
+
+
 def _check_images(new: list[Manifest], old: list[Manifest], path: str, errors: list[FieldError]) -> bool:
     if len(new) != len(old):
         errors.append(forbidden(path, "pod updates may not add or remove containers"))

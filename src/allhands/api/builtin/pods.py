@@ -9,7 +9,11 @@ from allhands.api.builtin.containers import refuse_image_edges
 from allhands.api.builtin.pod_defaults import copy_service_account, default_pod_spec
 from allhands.api.builtin.pod_status import prepare_pod_status, validate_pod_status
 from allhands.api.builtin.pod_twins import metadata_decides, spec_decides
-from allhands.api.builtin.pod_updates import check_annotation_updates, check_spec_update
+from allhands.api.builtin.pod_updates import (
+    changes_only_what_was_checked,
+    check_annotation_updates,
+    check_spec_update,
+)
 from allhands.api.builtin.podspec import check_pod_annotations, validate_pod_spec
 from allhands.api.builtin.resource_lists import aggregate, is_huge_pages, is_overcommit_allowed, is_pod_level, nanos
 from allhands.api.errors import forbidden
@@ -199,10 +203,12 @@ def _validate_create(pod: Manifest) -> list[FieldError]:
 
 
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    errors = _check(new)
-    check_annotation_updates(new, old, errors)
-    check_spec_update(new["spec"], old["spec"], errors)
-    return errors
+    refused: list[FieldError] = []
+    check_annotation_updates(new, old, refused)
+    check_spec_update(new["spec"], old["spec"], refused)
+    if not refused and changes_only_what_was_checked(new["spec"], old["spec"]):
+        return []
+    return _check(new) + refused
 
 
 RULES: dict[str, Rules] = {

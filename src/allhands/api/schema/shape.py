@@ -47,5 +47,8 @@ class TypedShape:
     def stored_form(self, document: Manifest) -> Manifest:
         return self._schema.stored_form(document)
 
+    def encoded(self, document: Manifest) -> bytes:
+        return self._schema.encoded(document)
+
     def worked_form(self, stored: Manifest) -> Manifest:
         return drop_nulls(stored)  # type: ignore[no-any-return]

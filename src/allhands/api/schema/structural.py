@@ -63,6 +63,9 @@ class StructuralShape:
         """Go writes custom objects as they are, without nulls of its own."""
         return dict(document)
 
+    def encoded(self, document: Manifest) -> bytes:
+        return msgspec.json.encode(document)
+
     def worked_form(self, stored: Manifest) -> Manifest:
         return dict(stored)
 
