@@ -68,7 +68,7 @@ def quantity(option: str, text: str) -> str:
 
 
 async def _run(nodes: int, size: object, data: Path, port: int) -> None:
-    from allhands.compose import embedded  # noqa: PLC0415
+    from allhands.compose import embedded, spare_the_collector  # noqa: PLC0415
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -77,6 +77,7 @@ async def _run(nodes: int, size: object, data: Path, port: int) -> None:
     began = time.monotonic()
     async with embedded(data, nodes=nodes, size=size, port=port) as cluster:  # type: ignore[arg-type]
         seconds = time.monotonic() - began
+        spare_the_collector()
         click.echo(f"An embedded cluster with {nodes} nodes is ready at {cluster.url} ({seconds:.1f} s).")
         click.echo(f"kubeconfig: {cluster.kubeconfig}\n")
         click.echo("Try next, in another terminal:")
