@@ -23,7 +23,7 @@ T = TypeVar("T")
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
-PatchType = Literal["json", "merge", "strategic", "apply"]
+PatchType = Literal["json", "merge", "strategic"]
 
 
 class Document(msgspec.Struct, frozen=True):

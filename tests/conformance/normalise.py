@@ -25,16 +25,13 @@ class Exemption(msgspec.Struct, frozen=True):
 EXCEPTIONS: Final = (
     Exemption("*", "metadata.managedFields", "ours does not track field owners"),
     Exemption("/version", "gitVersion", "ours adds its own version to the one whose API it speaks"),
-    Exemption("/version", "emulationMajor", "ours emulates no older version"),
-    Exemption("/version", "emulationMinor", "ours emulates no older version"),
-    Exemption("/version", "minCompatibilityMajor", "ours emulates no older version"),
-    Exemption("/version", "minCompatibilityMinor", "ours emulates no older version"),
     Exemption("/version", "gitCommit", "another build"),
     Exemption("/version", "gitTreeState", "another build"),
     Exemption("/version", "buildDate", "another build"),
     Exemption("/version", "goVersion", "ours is not written in Go"),
     Exemption("/version", "compiler", "ours is not written in Go"),
     Exemption("/version", "platform", "another machine"),
+    Exemption("/api", "subresources", "ours serves fewer parts of pods and service accounts, see below"),
     Exemption("/api", "serverAddressByClientCIDRs", "the address of the server itself"),
 )
 
@@ -74,6 +71,7 @@ class Normaliser:
         self._uids: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._columns: list[Any] = []
 
     def __call__(self, body: Any, request_path: str) -> Any:
         skipped = [
@@ -89,7 +87,8 @@ class Normaliser:
         if isinstance(value, dict):
             self._learn_generated_name(value)
             if value.get("kind") == "Table":
-                value = _without_ages(value)
+                self._columns = [column.get("name") for column in value.get("columnDefinitions") or ()] or self._columns
+                value = _without_ages(value, self._columns)
             if value.get("kind") == "Status":
                 value = _refusal(value)
             if value.get("items", ()) is None and str(value.get("kind", "")).endswith("List"):
@@ -169,9 +168,9 @@ def _under(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith((prefix + "/", prefix + "?"))
 
 
-def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
-    """Ages in the cells of a table are times. `<unknown>` and the like stay."""
-    columns = [column.get("name") for column in table.get("columnDefinitions") or []]
+def _without_ages(table: dict[str, Any], columns: list[Any]) -> dict[str, Any]:
+    """Ages in the cells of a table are times. `<unknown>` and the like stay. In a watch only the first table names
+    its columns."""
     rows = []
     for row in table.get("rows") or []:
         cells = list(row.get("cells") or [])

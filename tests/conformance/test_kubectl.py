@@ -37,7 +37,17 @@ class Accepted(msgspec.Struct, frozen=True):
     reason: str
 
 
-ACCEPTED: tuple[Accepted, ...] = ()
+_NOT_SERVED = (
+    r"\b(admissionregistration|apiregistration|authentication|authorization|certificates|events|flowcontrol\.apiserver"
+    r"|networking|rbac\.authorization|resource)\.k8s\.io\b|\bautoscaling/v|\bcomponentstatuses\b"
+    r"|\bvolumeattributesclasses\b"
+)
+ACCEPTED = (
+    Accepted("api-resources", "real", _NOT_SERVED, "ours serves the kinds that a batch system touches"),
+    Accepted("api-versions", "real", _NOT_SERVED, "ours serves the kinds that a batch system touches"),
+    Accepted("patch pod a --type=json", "both", "^The request is invalid: ", "ours says why a patch does not apply"),
+    Accepted("explain", "real", r"^ *enum: ", "ours publishes the schemas without the lists of allowed words"),
+)
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,14 +67,14 @@ COMMANDS = msgspec.convert(
 )
 
 _DESCRIBED_TIME = re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
-_AGE = re.compile(r"(?<![\w.-])(\d+[dhms]){1,2}(?![\w-])")
-_VERSION = re.compile(r'(resourceVersion"?: ?"?)\d+')
+_AGE = re.compile(r"(?<![\w.-])(\d+m)?\d+s(?![\w-])")
+"""No test is older than an hour; amounts like `100m` stay."""
+_VERSION = re.compile(r'(resourceVersion"?: ?"?|Resource Version: +)\d+')
 _LOGGED = re.compile(r"^([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", re.MULTILINE)
 _GENERATED = re.compile(r"\b(made-)[a-z0-9]{5}\b")
 _COMPARED_FILE = re.compile(r"(?:/\S+/)?(LIVE|MERGED)-\d+/(\S+)(\t.*)?")
 _DIFF_COMMAND = re.compile(r"^diff -u -N .*$", re.MULTILINE)
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}")
-_LINE_OF_DASHES = re.compile(r"-{4,}")
 
 
 class Kubectl:

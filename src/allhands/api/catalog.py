@@ -318,6 +318,7 @@ def _workloads() -> list[Kind]:
             "v1",
             "PodDisruptionBudget",
             "poddisruptionbudgets",
+            name_check=names.path_segment_name,
             short_names=("pdb",),
             subresources=_STATUS,
             has_generation=True,

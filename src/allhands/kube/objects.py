@@ -46,7 +46,6 @@ _PATCH_TYPES: dict[str, str] = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
-    "apply": "application/apply-patch+yaml",
 }
 
 

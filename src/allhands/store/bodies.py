@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from allhands.api.errors import bad_request, go_quote
+from allhands.api.errors import bad_request, go_quote, invalid, invalid_object
 from allhands.api.schema.definitions import is_published, published_definition
 from allhands.api.schema.shape import TypedShape
 
@@ -54,6 +54,9 @@ def check_kind(kind: Kind, document: Manifest) -> None:
             )
     if (api_version, name) == (kind.api_version, kind.kind):
         return
+    if kind.custom and api_version == kind.api_version:
+        named = (document.get("metadata") or {}).get("name", "")
+        raise invalid_object(kind.group, name, named, [invalid("kind", name, f"must be {kind.kind}")])
     if kind.custom:
         raise bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"

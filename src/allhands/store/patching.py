@@ -16,6 +16,7 @@ from allhands.api.patch.json_patch import json_patch
 from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.patch.strategic import strategic_merge_patch
 from allhands.api.patch.values import go_text
+from allhands.api.schema.definitions import definitions
 from allhands.ports import DEFAULT_WRITE, Document, PatchType, WriteOptions
 from allhands.store import bodies
 from allhands.store.writing import replace, settle_namespace
@@ -87,8 +88,9 @@ def _shown(patched: Manifest) -> str:
     return msgspec.json.encode({name: patched[name] for name in sorted(patched)}).decode()
 
 
-_DECODING_FAULT = re.compile(r"json: cannot unmarshal (\w+) into Go struct field \S+ of type (\[\]|map\[)")
+_DECODING_FAULT = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go struct field \S+ of type (\S+)$")
 _GO_NAMES = {"number": "int64", "array": "slice", "object": "map"}
+_GO_NUMBERS = frozenset({"int32", "int64", "uint8", "float64"})
 
 
 def _as_conversion(fault: str) -> str:
@@ -96,5 +98,14 @@ def _as_conversion(fault: str) -> str:
     found = _DECODING_FAULT.match(fault)
     if found is None:
         return fault
-    wanted = "slice" if found[2] == "[]" else "map"
-    return f"cannot restore {wanted} from {_GO_NAMES.get(found[1], found[1])}"
+    given, literal, wanted = found.groups("")
+    source = "float64" if "." in literal else _GO_NAMES.get(given, given)
+    if wanted.startswith(("[]", "map[")):
+        return f"cannot restore {'slice' if wanted.startswith('[]') else 'map'} from {source}"
+    if any(name.endswith(f".{wanted}") for name in definitions()):
+        return f"cannot restore struct from: {source}"
+    # What is left are plain types, and names for texts.
+    kind = wanted if wanted in _GO_NUMBERS or wanted == "bool" else "string"
+    if (source == "int64" and kind == "string") or (source == "float64" and kind in _GO_NUMBERS):
+        return f"cannot convert {source} to {wanted}"
+    return f"unrecognized type: {kind}"

@@ -90,7 +90,9 @@ def list_page(store: Store, kind: Kind, query: Query) -> Page:
             if query.continue_token
             else f"The resourceVersion for the provided list is too old: {version} ({collection.journal.floor_version})"
         )
-    records, remaining = collection.page(wanted, query.limit, version, after)
+    # A list that may be of any age comes whole, whatever the limit.
+    limit = 0 if query.resource_version == "0" and not query.continue_token else query.limit
+    records, remaining = collection.page(wanted, limit, version, after)
     listed = store.version if version is None else version
     token_text = ""
     if remaining != 0:

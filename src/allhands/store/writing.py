@@ -16,6 +16,7 @@ from allhands.api.errors import (
     already_exists,
     bad_request,
     conflict,
+    go_quote,
     invalid,
     invalid_object,
     no_such_object,
@@ -263,8 +264,7 @@ def _check_version(kind: Kind, new: Manifest, record: Record) -> None:
             raise invalid_object(kind.group, kind.resource.plural, record.key[1], [missing])
         return
     if not stated.isdecimal():
-        fault = f'strconv.ParseUint: parsing "{stated}": invalid syntax'
-        _refuse_if(kind, new, [invalid("metadata.resourceVersion", stated, fault)])
+        raise StatusError(500, "", f"strconv.ParseUint: parsing {go_quote(stated)}: invalid syntax")
     raise conflict(kind.group, kind.resource.plural, record.key[1], _MODIFIED)
 
 

@@ -86,8 +86,8 @@ def prepare_job(job: Manifest) -> None:
     template_metadata = spec["template"].setdefault("metadata", {})
     if not spec["manualSelector"]:
         labels = template_metadata.setdefault("labels", {})
-        labels.setdefault(LEGACY_NAME_LABEL, metadata["name"])
-        labels.setdefault(NAME_LABEL, metadata["name"])
+        labels.setdefault(LEGACY_NAME_LABEL, metadata.get("name", ""))
+        labels.setdefault(NAME_LABEL, metadata.get("name", ""))
         labels.setdefault(LEGACY_UID_LABEL, metadata["uid"])
         labels.setdefault(UID_LABEL, metadata["uid"])
         spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(UID_LABEL, metadata["uid"])

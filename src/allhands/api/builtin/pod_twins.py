@@ -17,8 +17,7 @@ _NAMED_AFTER_POD = ("resourceClaims", "schedulingGates", "topologySpreadConstrai
 
 def metadata_decides(metadata: Manifest) -> bool:
     """Whether the server reads any of the annotations."""
-    annotations = metadata.get("annotations")
-    return bool(annotations) and any(key.startswith(_READ_BY_SERVER) for key in annotations)
+    return any(key.startswith(_READ_BY_SERVER) for key in metadata.get("annotations", ()))
 
 
 def spec_decides(pod: Manifest) -> bool:

@@ -36,6 +36,7 @@ class Diagnosis:
     def __init__(self, document: Manifest, definition: str) -> None:
         self.mismatch = ""
         """The first value that cannot be decoded, as a whole message; empty if all can."""
+        self._ended = False
         self.unknown: list[str] = []
         """Paths of fields that the kind does not have, in document order."""
         self.pruned: Manifest = self._struct(document, definition, "", [])
@@ -82,10 +83,10 @@ class Diagnosis:
         if name.endswith(_OPAQUE):
             return value
         if name in _TEXTUAL:
-            return self._textual(value, _TEXTUAL[name])
+            return self._textual(value, _TEXTUAL[name], ends=True)
         if name.endswith("IntOrString"):
             if not isinstance(value, (int, str)) or isinstance(value, bool):
-                self._say(f"json: cannot unmarshal {_json_name(value)} into Go value of type int32")
+                self._say(f"json: cannot unmarshal {_json_name(value)} into Go value of type int32", ends=True)
             return value
         if not isinstance(value, dict):
             return self._refuse(value, context)
@@ -106,11 +107,11 @@ class Diagnosis:
             return self._refuse(value, context)
         return self._textual(value, canonical_base64) if form == "byte" else value
 
-    def _textual(self, value: Json, canonicalise: Callable[[Any], str]) -> Json:
+    def _textual(self, value: Json, canonicalise: Callable[[Any], str], *, ends: bool = False) -> Json:
         try:
             canonicalise(value)
         except (ValueError, TypeError) as error:
-            self._say(str(error))
+            self._say(str(error), ends=ends)
         return value
 
     def _refuse(self, value: Json, context: _Context, what: str = "") -> Json:
@@ -120,9 +121,13 @@ class Diagnosis:
         )
         return value
 
-    def _say(self, message: str) -> None:
-        if not self.mismatch:
+    def _say(self, message: str, *, ends: bool = False) -> None:
+        """Go remembers the first wrong type and reads on; a type that reads itself ends the decoding with its own."""
+        if self._ended:
+            return
+        if ends or not self.mismatch:
             self.mismatch = message
+        self._ended = ends
 
 
 class _Context:

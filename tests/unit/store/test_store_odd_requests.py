@@ -1,0 +1,59 @@
+"""Odd requests that a comparison with the real API server found, each with the real server's answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from allhands.api.errors import StatusError
+from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, config_map
+
+if TYPE_CHECKING:
+    from allhands.store import InProcessObjects
+
+
+async def test_an_empty_job_is_refused_for_its_name_and_template(objects: InProcessObjects) -> None:
+    with pytest.raises(StatusError) as refused:
+        await objects.create(JOBS, {}, "default")
+    fields = [cause["field"] for cause in (refused.value.details or {})["causes"]]
+    assert fields == ["metadata.name", "spec.template.spec.containers", "spec.template.spec.restartPolicy"]
+
+
+async def test_a_version_that_is_no_number_is_an_error_without_a_reason(objects: InProcessObjects) -> None:
+    made = (await objects.create(CONFIG_MAPS, config_map("a"), "default")).manifest()
+    made["metadata"]["resourceVersion"] = "x"
+    with pytest.raises(StatusError) as refused:
+        await objects.update(CONFIG_MAPS, "a", made, "default")
+    assert (refused.value.code, refused.value.reason) == (500, "")
+    assert refused.value.message == 'strconv.ParseUint: parsing "x": invalid syntax'
+
+
+@pytest.mark.parametrize("metadata", [{"name": "Bad_Name"}, {"name": "x" * 260}, {"generateName": "g" * 300}])
+async def test_a_disruption_budget_may_have_any_name_that_fits_in_a_path(
+    metadata: dict[str, Any], objects: InProcessObjects
+) -> None:
+    made = (await objects.create(BUDGETS, {"metadata": metadata, "spec": {"minAvailable": 1}}, "default")).manifest()
+    assert made["metadata"]["name"]
+
+
+CONVERSIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a number for a text": ({"data": {"k": 1}}, "cannot convert int64 to string"),
+    "a boolean for a text": ({"data": {"k": True}}, "unrecognized type: string"),
+    "a text for a boolean": ({"immutable": "yes"}, "unrecognized type: bool"),
+    "a fraction for a whole number": ({"metadata": {"generation": 1.5}}, "cannot convert float64 to int64"),
+    "a list for a map": ({"data": [1]}, "cannot restore map from slice"),
+    "a text for a list": ({"metadata": {"finalizers": "x"}}, "cannot restore slice from string"),
+    "a number for an object": ({"metadata": {"ownerReferences": [1]}}, "cannot restore struct from: int64"),
+}
+
+
+@pytest.mark.parametrize("case", CONVERSIONS)
+async def test_a_strategic_patch_with_the_wrong_type_is_refused_in_the_words_of_the_converter(
+    case: str, objects: InProcessObjects
+) -> None:
+    changes, wanted = CONVERSIONS[case]
+    await objects.create(CONFIG_MAPS, config_map("a"), "default")
+    with pytest.raises(StatusError) as refused:
+        await objects.patch(CONFIG_MAPS, "a", "strategic", changes, "default")
+    assert refused.value.message.endswith(f": {wanted}")
