@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help run test soak check bench clean tools lock gotypes
+.PHONY: help run test soak check bench conformance clean tools lock gotypes
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -42,6 +42,10 @@ check: $(INSTALLED) ## format, lint, types, import contracts, house rules
 	@echo "== mypy"; $(BIN)/mypy
 	@echo "== import contracts"; $(BIN)/lint-imports
 	@echo "== house rules"; $(BIN)/python tools/house_rules.py
+
+conformance: $(INSTALLED) tools ## both API servers side by side, in build/conformance.md
+	@mkdir -p build
+	@$(BIN)/python -m tests.conformance.report build/conformance.md && sed -n 3p build/conformance.md
 
 bench: $(INSTALLED) tools ## the benchmark tables, as a table and as JSON
 	@$(BIN)/python -m bench

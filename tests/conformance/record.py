@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -29,6 +30,14 @@ def render(exchange: Exchange) -> str:
     shown = {"status": answer.status, "headers": answer.headers, "body": answer.body}
     text: str = yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=True, width=1000, allow_unicode=True)
     return text
+
+
+def difference(real: Exchange, embedded: Exchange) -> str:
+    """The lines of two answers that differ, under the request."""
+    lines = difflib.unified_diff(
+        render(real).splitlines(), render(embedded).splitlines(), "real", "embedded", n=4, lineterm=""
+    )
+    return f"{real.request}\n" + "\n".join(lines)
 
 
 def _print(scenario: Scenario, server: Server, namespace: str, quiet: bool) -> bool:

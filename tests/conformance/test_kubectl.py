@@ -121,7 +121,8 @@ class Kubectl:
 
 def _write_files(folder: Path, namespace: str) -> None:
     for name, content in COMMANDS.files.items():
-        text = content if isinstance(content, str) else yaml.safe_dump(content)
+        documents = content if isinstance(content, list) else [content]
+        text = content if isinstance(content, str) else yaml.safe_dump_all(documents)
         (folder / name).write_text(text.replace("{ns}", namespace), encoding="utf-8")
 
 

@@ -93,7 +93,8 @@ class Asker:
         spec = {"volumes": volumes, "containers": [{"name": "c", "image": "i"}]}
         body = json.dumps({"metadata": {"name": "p"}, "spec": spec}, ensure_ascii=False)
         found = []
-        for answer in self.post(f"/api/v1/namespaces/{self._namespace}/pods?dryRun=All", body):
+        # Elsewhere, because a real server holds pods to the limit ranges of their namespace.
+        for answer in self.post("/api/v1/namespaces/default/pods?dryRun=All", body):
             assert answer.status == 201, answer.body
             found.append([volume["emptyDir"]["sizeLimit"] for volume in answer.body["spec"]["volumes"]])
         return found

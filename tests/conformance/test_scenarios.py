@@ -5,15 +5,14 @@ The status codes that a scenario names are those of the real server: they keep t
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.record import render
-from tests.conformance.runner import Exchange, run_scenario
+from tests.conformance.record import difference, render
+from tests.conformance.runner import run_scenario
 from tests.conformance.scenario import Scenario, load_scenarios
 
 if TYPE_CHECKING:
@@ -33,13 +32,6 @@ def _id(scenario: Scenario) -> str:
     return f"{scenario.topic}: {scenario.name}"
 
 
-def _difference(real: Exchange, embedded: Exchange) -> str:
-    lines = difflib.unified_diff(
-        render(real).splitlines(), render(embedded).splitlines(), "real", "embedded", n=4, lineterm=""
-    )
-    return f"{real.request}\n" + "\n".join(lines)
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=_id)
 def test_both_servers_answer_the_same(scenario: Scenario, real: Server, embedded: Server) -> None:
     compare(scenario, real, embedded)
@@ -56,7 +48,7 @@ def compare(scenario: Scenario, real: Server, embedded: Server) -> None:
     ]
     assert not wrong, "\n\n".join(wrong)
     ours = list(run_scenario(scenario, embedded, namespace))
-    different = [_difference(*pair) for pair in zip(theirs, ours, strict=True) if pair[0].answer != pair[1].answer]
+    different = [difference(*pair) for pair in zip(theirs, ours, strict=True) if pair[0].answer != pair[1].answer]
     assert not different, "\n\n".join(different)
 
 

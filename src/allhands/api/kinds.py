@@ -97,6 +97,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     orphans_by_default: bool = False
     """Deleting without a propagation policy leaves the dependents alone."""
     name_check: Callable[[str], list[str]] = names.dns1123_subdomain
+    any_finalizer: bool = False
+    """Whether finalizers without a domain may have any name; most built-in kinds know only a few."""
     rules: Rules = Rules()
     shape: Shape
     selectable: tuple[str, ...] = ()

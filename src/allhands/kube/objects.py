@@ -7,6 +7,7 @@ decodes them. Every refusal of the server becomes a `StatusError`; a broken conn
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 import tempfile
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS = 64
 REQUEST_SECONDS = 60
+TURNS_TO_CLOSE = 5
+"""Closed connections let go of their sockets in the event loop's next turns, not at once."""
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _PATCH_TYPES: dict[str, str] = {
     "json": "application/json-patch+json",
@@ -88,6 +91,8 @@ class KubeObjects:
         for session in (self._session, self._watches):
             if session is not None:
                 await session.close()
+        for _ in range(TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
 
     def _headers(self) -> dict[str, str]:
         token = self._access.token
@@ -198,8 +203,7 @@ class KubeObjects:
     ) -> Deleted:
         answer = await self.request("DELETE", path_to(resource, namespace, name), None, _delete_body(options))
         shown = answer.decode(_Shown)
-        is_status = shown.kind == "Status"
-        return Deleted(answer, gone=is_status or shown.metadata.deletionTimestamp is None, as_status=is_status)
+        return Deleted(answer, gone=shown.is_gone, as_status=shown.kind == "Status")
 
     async def delete_all(
         self, resource: Resource, query: Query = EVERYTHING, options: DeleteOptions = DEFAULT_DELETE
@@ -251,11 +255,22 @@ class KubeWatch:
 
 class _ShownMeta(msgspec.Struct):
     deletionTimestamp: str | None = None  # noqa: N815
+    deletionGracePeriodSeconds: int | None = None  # noqa: N815
+    finalizers: list[str] = []
 
 
 class _Shown(msgspec.Struct):
+    """What the answer to a delete says about the object."""
+
     kind: str = ""
     metadata: _ShownMeta = msgspec.field(default_factory=_ShownMeta)
+
+    @property
+    def is_gone(self) -> bool:
+        """A `Status`, an object that was never marked, or one that nobody has to be waited for any more."""
+        meta = self.metadata
+        waited_for = meta.deletionGracePeriodSeconds != 0 or bool(meta.finalizers)
+        return self.kind == "Status" or meta.deletionTimestamp is None or not waited_for
 
 
 def path_to(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:

@@ -6,7 +6,6 @@ the whole result quoted, because that is what a person needs to find the mistake
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +15,7 @@ from allhands.api.patch.json_patch import json_patch
 from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.patch.strategic import strategic_merge_patch
 from allhands.api.patch.values import go_text
-from allhands.api.schema.definitions import definitions
+from allhands.api.schema.diagnosis import Diagnosis
 from allhands.ports import DEFAULT_WRITE, Document, PatchType, WriteOptions
 from allhands.store import bodies
 from allhands.store.writing import replace, settle_namespace
@@ -42,6 +41,8 @@ def patch(
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
     patched = _apply(kind, record.manifest() | {"apiVersion": kind.api_version}, patch_type, changes)
+    if patch_type == "strategic":
+        _ignore_stated_kind(kind, patched)
     shown = go_text(changes) if patch_type == "strategic" else _shown(patched)
     try:
         bodies.check_kind(kind, patched)
@@ -51,7 +52,8 @@ def patch(
             raise
         fault = refusal.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or refusal.message
         if patch_type == "strategic":
-            fault = _as_conversion(fault)
+            # Its result is converted, not decoded, and the server words the same fault differently.
+            fault = Diagnosis(patched, kind.definition).conversion or fault
         raise invalid_object("", "", "", [invalid("patch", shown, fault)]) from None
     stated = document["metadata"].get("name", "")
     if stated != name:
@@ -75,6 +77,13 @@ def _apply(kind: Kind, document: Manifest, patch_type: PatchType, changes: Any) 
     return patched
 
 
+def _ignore_stated_kind(kind: Kind, patched: Manifest) -> None:
+    """The server converts the result of a strategic patch into its own kind, whatever the patch said of it."""
+    for field, own in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if isinstance(patched.get(field, ""), str):
+            patched[field] = own
+
+
 def unsupported_patch(kind: Kind) -> StatusError:
     accepted = ["application/json-patch+json", "application/merge-patch+json"]
     if kind.merge_schema is not None:
@@ -86,26 +95,3 @@ def unsupported_patch(kind: Kind) -> StatusError:
 def _shown(patched: Manifest) -> str:
     """The result as the server quotes it: its top fields sorted, the rest as it was stored."""
     return msgspec.json.encode({name: patched[name] for name in sorted(patched)}).decode()
-
-
-_DECODING_FAULT = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go struct field \S+ of type (\S+)$")
-_GO_NAMES = {"number": "int64", "array": "slice", "object": "map"}
-_GO_NUMBERS = frozenset({"int32", "int64", "uint8", "float64"})
-
-
-def _as_conversion(fault: str) -> str:
-    """The result of a strategic patch is converted, not decoded, and the server words the same fault differently."""
-    found = _DECODING_FAULT.match(fault)
-    if found is None:
-        return fault
-    given, literal, wanted = found.groups("")
-    source = "float64" if "." in literal else _GO_NAMES.get(given, given)
-    if wanted.startswith(("[]", "map[")):
-        return f"cannot restore {'slice' if wanted.startswith('[]') else 'map'} from {source}"
-    if any(name.endswith(f".{wanted}") for name in definitions()):
-        return f"cannot restore struct from: {source}"
-    # What is left are plain types, and names for texts.
-    kind = wanted if wanted in _GO_NUMBERS or wanted == "bool" else "string"
-    if (source == "int64" and kind == "string") or (source == "float64" and kind in _GO_NUMBERS):
-        return f"cannot convert {source} to {wanted}"
-    return f"unrecognized type: {kind}"

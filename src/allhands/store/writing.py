@@ -144,7 +144,7 @@ def _birth(store: Store, kind: Kind, metadata: Manifest) -> None:
 def _metadata_errors(kind: Kind, document: Manifest) -> list[FieldError]:
     errors = validate_metadata(document, namespaced=kind.namespaced, name_check=kind.name_check)
     finalizers = document["metadata"].get("finalizers")
-    if finalizers and not kind.custom:
+    if finalizers and not kind.custom and not kind.any_finalizer:
         errors += validate_standard_finalizers(finalizers, "metadata.finalizers")
     return errors
 

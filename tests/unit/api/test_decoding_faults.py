@@ -35,3 +35,11 @@ def test_bytes_that_are_no_base64_do_not_end_the_decoding() -> None:
     document: dict[str, Any] = {"metadata": {"labels": 1}, "binaryData": {"b": "not base64!"}}
     found = Diagnosis(document, "io.k8s.api.core.v1.ConfigMap").mismatch
     assert found.startswith("json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(True, "bool"), (1.5, "number 1.5"), ([], "array")])
+def test_a_number_or_percentage_that_is_neither_is_told_with_its_field(value: Any, shown: str) -> None:
+    found = Diagnosis({"spec": {"minAvailable": value}}, "io.k8s.api.policy.v1.PodDisruptionBudget")
+    place = "Go struct field PodDisruptionBudgetSpec.spec.minAvailable of type int32"
+    assert found.mismatch == f"json: cannot unmarshal {shown} into {place}"
+    assert found.conversion == f"json: cannot unmarshal {shown} into Go value of type int32"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allhands.api.errors import StatusError
-from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, config_map
+from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, LEASES, config_map
 
 if TYPE_CHECKING:
+    from allhands.api.kinds import Resource
     from allhands.store import InProcessObjects
 
 
@@ -35,6 +36,21 @@ async def test_a_disruption_budget_may_have_any_name_that_fits_in_a_path(
 ) -> None:
     made = (await objects.create(BUDGETS, {"metadata": metadata, "spec": {"minAvailable": 1}}, "default")).manifest()
     assert made["metadata"]["name"]
+
+
+@pytest.mark.parametrize(("resource", "body"), [(LEASES, {}), (BUDGETS, {"spec": {"minAvailable": 1}})])
+async def test_leases_and_budgets_take_any_finalizer(
+    resource: Resource, body: dict[str, Any], objects: InProcessObjects
+) -> None:
+    made = await objects.create(resource, {"metadata": {"name": "a", "finalizers": ["hold"]}, **body}, "default")
+    assert made.manifest()["metadata"]["finalizers"] == ["hold"]
+
+
+async def test_a_strategic_patch_cannot_state_another_kind(objects: InProcessObjects) -> None:
+    await objects.create(CONFIG_MAPS, config_map("a"), "default")
+    changes = {"apiVersion": "v9", "kind": "Other", "data": {"k": "w"}}
+    patched = (await objects.patch(CONFIG_MAPS, "a", "strategic", changes, "default")).manifest()
+    assert (patched["apiVersion"], patched["kind"], patched["data"]) == ("v1", "ConfigMap", {"k": "w"})
 
 
 CONVERSIONS: dict[str, tuple[dict[str, Any], str]] = {

@@ -27,6 +27,7 @@ _TEXTUAL: dict[str, Callable[[Any], str]] = {
     META + "Time": timestamps.canonical_seconds,
     META + "MicroTime": timestamps.canonical_micros,
 }
+_GO_NUMBERS = frozenset({"int32", "int64", "uint8", "float64"})
 _INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
@@ -36,6 +37,8 @@ class Diagnosis:
     def __init__(self, document: Manifest, definition: str) -> None:
         self.mismatch = ""
         """The first value that cannot be decoded, as a whole message; empty if all can."""
+        self.conversion = ""
+        """The same fault as the server words it when it converts the result of a strategic patch."""
         self._ended = False
         self.unknown: list[str] = []
         """Paths of fields that the kind does not have, in document order."""
@@ -65,12 +68,12 @@ class Diagnosis:
         match schema_type(schema):
             case "array":
                 if not isinstance(value, list):
-                    return self._refuse(value, context)
+                    return self._refuse(value, context, f"cannot restore slice from {_go_name(value)}")
                 inner = context.element()
                 return [self._value(item, schema["items"], f"{path}[{i}]", inner) for i, item in enumerate(value)]
             case "object" if isinstance(schema.get("additionalProperties"), dict):
                 if not isinstance(value, dict):
-                    return self._refuse(value, context)
+                    return self._refuse(value, context, f"cannot restore map from {_go_name(value)}")
                 inner = context.element()
                 values = schema["additionalProperties"]
                 return {key: self._value(item, values, f"{path}.{key}", inner) for key, item in value.items()}
@@ -86,17 +89,20 @@ class Diagnosis:
             return self._textual(value, _TEXTUAL[name], ends=True)
         if name.endswith("IntOrString"):
             if not isinstance(value, (int, str)) or isinstance(value, bool):
-                self._say(f"json: cannot unmarshal {_json_name(value)} into Go value of type int32", ends=True)
+                found = f"json: cannot unmarshal {_json_name(value)}"
+                found += f" {_literal(value)}" if isinstance(value, float) else ""
+                field = f"struct field {context.place} of type int32"
+                self._say(f"{found} into Go {field}", f"{found} into Go value of type int32", ends=True)
             return value
         if not isinstance(value, dict):
-            return self._refuse(value, context)
+            return self._refuse(value, context, f"cannot restore struct from: {_go_name(value)}")
         return self._struct(value, name, path, context.names)
 
     def _scalar(self, value: Json, scalar: str, form: str, context: _Context) -> Json:
         if scalar == "integer" and isinstance(value, (int, float)) and not isinstance(value, bool):
             low, high = _INT_RANGES.get(form, _INT_RANGES["int64"])
             if isinstance(value, float) or not low <= value <= high:
-                return self._refuse(value, context, f"number {_literal(value)}")
+                return self._refuse(value, context, _converted(value, context.go_type), f"number {_literal(value)}")
             return value
         fits = {
             "string": isinstance(value, str),
@@ -104,29 +110,27 @@ class Diagnosis:
             "number": isinstance(value, (int, float)) and not isinstance(value, bool),
         }.get(scalar, False)
         if not fits:
-            return self._refuse(value, context)
+            return self._refuse(value, context, _converted(value, context.go_type))
         return self._textual(value, canonical_base64) if form == "byte" else value
 
     def _textual(self, value: Json, canonicalise: Callable[[Any], str], *, ends: bool = False) -> Json:
         try:
             canonicalise(value)
         except (ValueError, TypeError) as error:
-            self._say(str(error), ends=ends)
+            self._say(str(error), str(error), ends=ends)
         return value
 
-    def _refuse(self, value: Json, context: _Context, what: str = "") -> Json:
-        self._say(
-            f"json: cannot unmarshal {what or _json_name(value)} into Go struct field "
-            f"{context.struct}.{'.'.join(context.names)} of type {context.go_type}"
-        )
+    def _refuse(self, value: Json, context: _Context, conversion: str, what: str = "") -> Json:
+        found = f"json: cannot unmarshal {what or _json_name(value)}"
+        self._say(f"{found} into Go struct field {context.place} of type {context.go_type}", conversion)
         return value
 
-    def _say(self, message: str, *, ends: bool = False) -> None:
+    def _say(self, message: str, conversion: str, *, ends: bool = False) -> None:
         """Go remembers the first wrong type and reads on; a type that reads itself ends the decoding with its own."""
         if self._ended:
             return
         if ends or not self.mismatch:
-            self.mismatch = message
+            self.mismatch, self.conversion = message, conversion
         self._ended = ends
 
 
@@ -137,6 +141,10 @@ class _Context:
         self.struct = struct
         self.names = names
         self.go_type = go_type
+
+    @property
+    def place(self) -> str:
+        return f"{self.struct}.{'.'.join(self.names)}"
 
     def element(self) -> _Context:
         """The context of an item of this list or of a value of this map."""
@@ -157,6 +165,20 @@ def _json_name(value: Json) -> str:
             return "array"
         case _:
             return "object"
+
+
+def _go_name(value: Json) -> str:
+    """The Go kind of a value that was read without knowing its type."""
+    names = {"number": "float64" if isinstance(value, float) else "int64", "array": "slice", "object": "map"}
+    return names.get(_json_name(value), _json_name(value))
+
+
+def _converted(value: Json, go_type: str) -> str:
+    """Why a plain value cannot be converted; every Go type that is not one of the plain ones is a name for texts."""
+    source, kind = _go_name(value), go_type if go_type in _GO_NUMBERS or go_type == "bool" else "string"
+    if (source == "int64" and kind == "string") or (source == "float64" and kind in _GO_NUMBERS):
+        return f"cannot convert {source} to {go_type}"
+    return f"unrecognized type: {kind}"
 
 
 def _zero(schema: dict[str, Any]) -> Json:
