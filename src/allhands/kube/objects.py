@@ -87,7 +87,8 @@ class KubeObjects:
         self._watches = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls))
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *reason: object) -> None:
+        del reason
         for session in (self._session, self._watches):
             if session is not None:
                 await session.close()
@@ -250,6 +251,10 @@ class KubeWatch:
                         yield Event(decoded.type, bytes(decoded.object))
 
     async def close(self) -> None:
+        connection = self._answer.connection
+        if connection is not None and connection.transport is not None:
+            # A graceful end of TLS would wait for a server that has nothing more to say.
+            connection.transport.abort()
         self._answer.close()
 
 
