@@ -15,10 +15,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests import depth
 from tests.controlplane import ControlPlane, ToolsMissingError, tools_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+depth.load_profile()
 
 REAL = "the real control plane is not built"
 

@@ -179,10 +179,12 @@ def lists(draw: st.DrawFn, kind: RandomKind) -> Ask:
 def deletions(draw: st.DrawFn, kind: RandomKind, slot: str) -> Ask:
     """Only a dry run leaves dependents to the garbage collector, which runs in one server and not in the other."""
     body: dict[str, Json] = {}
-    dry = "dryRun=All" if kind.guarded else draw(dry_runs)
-    policies = ["Background", "Background", "Sideways"] + (["Foreground", "Orphan"] if dry else [])
     if kind.plural == "jobs" or draw(st.booleans()):
-        body["propagationPolicy"] = draw(st.sampled_from(policies))
+        body["propagationPolicy"] = draw(
+            st.sampled_from(["Background", "Background", "Sideways", "Foreground", "Orphan"])
+        )
+    if kind.guarded or body.get("propagationPolicy") in ("Foreground", "Orphan"):
+        body["dryRun"] = ["All"]
     preconditions = ["", "", "", "{uid_%s}", "{fresh_%s}", "{old_%s}", "none"]
     condition = draw(st.sampled_from(preconditions))
     if condition:
@@ -192,7 +194,8 @@ def deletions(draw: st.DrawFn, kind: RandomKind, slot: str) -> Ask:
         body["gracePeriodSeconds"] = draw(st.sampled_from([0, 1, 40, -1, None, "5"]))
     if draw(st.integers(0, 9)) == 0:
         body["surprise"] = 1
-    return Ask("DELETE", f"{kind.collection}/{kind.name(slot)}{query(dry)}", body or None, slot=kind.slot(slot))
+    path = f"{kind.collection}/{kind.name(slot)}{query(draw(dry_runs))}"
+    return Ask("DELETE", path, body or None, slot=kind.slot(slot) if "dryRun" not in body else "")
 
 
 @st.composite

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from allhands.api.builtin import core, nodes, pods
 from allhands.api.errors import FieldError
+from tests.depth import examples
 
 RULES = {**core.RULES, **nodes.RULES, **pods.RULES}
 _TABLES = Path(__file__).parent.parent / "unit" / "api" / "core_rule_tables"
@@ -59,7 +60,7 @@ def thinned(draw: st.DrawFn) -> dict[str, Any]:
     return sample
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(thinned())
 def test_no_object_of_the_right_shape_makes_a_rule_fail(sample: dict[str, Any]) -> None:
     rules = RULES[sample["kind"]]
@@ -70,7 +71,7 @@ def test_no_object_of_the_right_shape_makes_a_rule_fail(sample: dict[str, Any]) 
         assert str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(thinned())
 def test_defaults_change_nothing_the_second_time(sample: dict[str, Any]) -> None:
     rules = RULES[sample["kind"]]
@@ -80,7 +81,7 @@ def test_defaults_change_nothing_the_second_time(sample: dict[str, Any]) -> None
     assert sample == once
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(thinned())
 def test_checks_change_nothing_and_say_the_same_again(sample: dict[str, Any]) -> None:
     rules = RULES[sample["kind"]]
@@ -92,7 +93,7 @@ def test_checks_change_nothing_and_say_the_same_again(sample: dict[str, Any]) ->
     assert [str(error) for error in rules.validate_create(sample)] == [str(error) for error in first]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(thinned(), thinned())
 def test_no_pair_of_one_kind_makes_an_update_rule_fail(new: dict[str, Any], old: dict[str, Any]) -> None:
     if new["kind"] != old["kind"]:

@@ -14,6 +14,7 @@ from allhands.api.errors import StatusError
 from allhands.api.selectors import parse_label_selector
 from allhands.ports import DeleteOptions, Query
 from allhands.store import InProcessObjects, Store
+from tests.depth import examples
 from tests.doubles import CountingIds, ManualClock
 from tests.manifests import CONFIG_MAPS, config_map
 
@@ -199,7 +200,7 @@ class StoreHistory(RuleBasedStateMachine):
 
 
 TestStoreHistory = StoreHistory.TestCase
-TestStoreHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestStoreHistory.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)
 
 
 def test_verbs_of_the_port_are_coroutines_all_the_same() -> None:

@@ -22,6 +22,7 @@ from allhands.api.errors import (
     no_such_object,
 )
 from allhands.api.metadata import validate_metadata, validate_metadata_update, validate_standard_finalizers
+from allhands.api.names import path_segment_name
 from allhands.api.rules import never
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
@@ -103,7 +104,9 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     admit_create(kind, document, store.lookup)
     errors = _metadata_errors(kind, document)
     kind.rules.prepare_create(document)
-    return errors + kind.rules.validate_create(document)
+    own = kind.rules.validate_create(document)
+    # Kinds whose own rules leave metadata alone have it checked only once those rules are content.
+    return own if own and kind.name_check is path_segment_name else errors + own
 
 
 def settle_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:

@@ -29,7 +29,7 @@ def test_finer_amounts_are_rounded_away_from_zero(text: str, wanted: str) -> Non
 
 @given(
     number=st.from_regex(r"\A-?[0-9]{1,6}(\.[0-9]{0,10})?\Z"),
-    suffix=st.sampled_from(["", "n", "u", "m", "k", "Ki", "e-5"]),
+    suffix=st.sampled_from(["", "n", "u", "m", "k", "Ki", "e-5", "E-6"]),
 )
 def test_it_is_the_rounding_of_the_model(number: str, suffix: str) -> None:
     amounts = {"cpu": canonical(number + suffix)}

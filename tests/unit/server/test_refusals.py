@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from allhands.api.errors import StatusError, no_such_object
 from allhands.server.app import App, build_app
 from allhands.server.limits import Limits
+from tests.depth import examples
 from tests.doubles import ManualClock
 from tests.unit.server.asgi_client import TOKEN, Client, ScriptedObjects, registry, request_scope
 
@@ -411,7 +412,7 @@ async def test_too_many_requests_at_once(port: ScriptedObjects) -> None:
     ),
     accept=st.sampled_from(["", "*/*", "application/json;as=Table;v=v1;g=meta.k8s.io", ";;,", "application/yaml"]),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_sent_gets_a_whole_answer(
     method: str, path: str, query: str, body: bytes, media_type: str, accept: str
 ) -> None:

@@ -38,6 +38,12 @@ async def test_a_disruption_budget_may_have_any_name_that_fits_in_a_path(
     assert made["metadata"]["name"]
 
 
+async def test_a_disruption_budget_is_checked_before_its_metadata(objects: InProcessObjects) -> None:
+    with pytest.raises(StatusError) as refused:
+        await objects.create(BUDGETS, {"spec": {"minAvailable": 1, "maxUnavailable": 1}}, "default")
+    assert [cause["field"] for cause in (refused.value.details or {})["causes"]] == ["spec"]
+
+
 @pytest.mark.parametrize(("resource", "body"), [(LEASES, {}), (BUDGETS, {"spec": {"minAvailable": 1}})])
 async def test_leases_and_budgets_take_any_finalizer(
     resource: Resource, body: dict[str, Any], objects: InProcessObjects

@@ -45,7 +45,7 @@ def round_to_milli(amounts: dict[str, str] | None) -> None:
     """The API keeps no amount finer than a thousandth: finer ones are rounded away from zero, in place."""
     if amounts:
         for name, text in amounts.items():
-            if text[-1] in "un" or "." in text or "e-" in text:
+            if text[-1] in "un" or "." in text or "-" in text[1:]:
                 amounts[name] = canonical_resource(text)
 
 
