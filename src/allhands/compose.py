@@ -54,14 +54,17 @@ class SystemClock:
 
 
 class RandomIds:
-    """Identifiers from the system's randomness."""
+    """Identifiers from the system's randomness, whatever anybody does to the shared generator."""
+
+    def __init__(self) -> None:
+        self._random = random.Random()  # noqa: S311 (a name, not a secret)
 
     def uid(self) -> str:
         text = os.urandom(16).hex()
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
     def suffix(self) -> str:
-        return "".join(random.choices(NAME_ALPHABET, k=5))  # noqa: S311 (a name, not a secret)
+        return "".join(self._random.choices(NAME_ALPHABET, k=5))
 
 
 class NodeSize(msgspec.Struct, frozen=True):

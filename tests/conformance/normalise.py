@@ -39,12 +39,14 @@ READ_AS_EQUAL: Final = (
     ("the same cause of a refusal, several times", "the real one runs some checks of metadata up to four times"),
     ("an empty list as `items: null` and as `items: []`", "depends on which of its caches the real one reads"),
     ("`details.causes` of a patch that does not apply", "the real one keeps the reason to itself, ours says it"),
+    ("the whole object, quoted in the refusal of a patch", "the real one sorts the fields that the patch touched"),
     ("the lines that differ, in a refused change of a spec", "the real one shows its internal Go types, ours the JSON"),
     ("the pod template shown in a refusal as immutable", "the real one shows its internal Go type, ours the JSON"),
 )
 """What is written differently and means the same: (what, why)."""
 
 _PATCH_REFUSED = "the server rejected our request due to an error in our request"
+_QUOTED_RESULT = re.compile(r'(patch: )?Invalid value: "\{.*\}": ', re.DOTALL)
 _SHOWN_LINES = re.compile(r"\n@@ .*", re.DOTALL)
 _SHOWN_TEMPLATE = re.compile(r"(spec\.template(?:\.spec)?: )?Invalid value: \{.*\}\s*: field is immutable", re.DOTALL)
 
@@ -127,6 +129,7 @@ class Normaliser:
         text = _TIME.sub(self._time, text)
         for pattern in _VERSIONS_IN_TEXT:
             text = pattern.sub(r"\1<version>\3", text)
+        text = _QUOTED_RESULT.sub(r'\1Invalid value: "<object>": ', text)
         text = _SHOWN_LINES.sub("", text)
         text = _SHOWN_TEMPLATE.sub(r"\1Invalid value: <template>: field is immutable", text)
         return _without_field_owners(text) if "managedFields" in text else text

@@ -48,6 +48,9 @@ class RandomKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guarded: bool = False
     """Kept by a finalizer that a controller removes, which runs in one server and not in the other."""
 
+    def __repr__(self) -> str:
+        return self.plural
+
     @property
     def collection(self) -> str:
         return f"{self.path}/namespaces/{{ns}}/{self.plural}" if self.namespaced else f"{self.path}/{self.plural}"
