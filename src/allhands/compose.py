@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import errno
+import fcntl
 import gc
 import os
 import random
@@ -37,6 +39,7 @@ NODES = Resource("", "v1", "nodes")
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no digits that look like them: generated names must not spell words."""
 PODS_PER_NODE = 110
+NODES_PER_TURN = 100
 _NODE_INFO = {
     "kubeletVersion": f"{SCHEMA_VERSION}-allhands",
     "operatingSystem": "linux",
@@ -94,16 +97,38 @@ def spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+@contextlib.contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    """Holds the data folder: a second cluster in it would take over the first one's kubeconfig."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / "lock"
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EWOULDBLOCK, "another cluster is running with this folder", str(path)) from None
+        yield
+
+
 @contextlib.asynccontextmanager
 async def embedded(
     folder: Path, *, nodes: int = 0, size: NodeSize | None = None, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[EmbeddedCluster]:
     """A whole cluster in this process, until the block ends. `folder` keeps its certificates, token and kubeconfig."""
+    with _owned(folder):
+        async with _running(folder, nodes, size or NodeSize(), host, port) as cluster:
+            yield cluster
+
+
+@contextlib.asynccontextmanager
+async def _running(folder: Path, nodes: int, size: NodeSize, host: str, port: int) -> AsyncIterator[EmbeddedCluster]:
     clock = SystemClock()
     store = Store(clock, RandomIds())
     objects = InProcessObjects(store)
-    for manifest in node_manifests(nodes, size or NodeSize(), store.now()):
+    for number, manifest in enumerate(node_manifests(nodes, size, store.now())):
         await add_node(objects, manifest)
+        if number % NODES_PER_TURN == 0:
+            await asyncio.sleep(0)  # whoever wants to end it meanwhile can
     tls, token = _secrets(folder, host, clock)
     app = build_app(objects, store.kinds, token=token, clock=clock)
     housekeeping = asyncio.create_task(store.housekeeper.run(), name="housekeeping")
@@ -120,15 +145,14 @@ async def embedded(
 
 def _secrets(folder: Path, host: str, clock: Clock) -> tuple[ServerTls, str]:
     """The certificates and the token of the data folder."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return server_tls(folder / "pki", clock, (host,)), _token(folder / "token")
 
 
 def _token(path: Path) -> str:
-    """The bearer token of the data folder, made when it is first needed."""
-    with contextlib.suppress(FileNotFoundError):
-        kept = path.read_text(encoding="utf-8").strip()
-        if kept:
+    """The bearer token of the data folder, made when it is first needed or if no header could carry the one there."""
+    with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
+        kept = path.read_text(encoding="ascii").strip()
+        if kept and kept.isprintable() and " " not in kept:
             return kept
     token = secrets.token_urlsafe(32)
     write_private(path, token.encode())

@@ -150,6 +150,7 @@ class Pair:
     ) -> None:
         self.sides = (Side(real, namespace), Side(embedded, namespace))
         self.story: list[str] = []
+        self.differs = False
         self._on_difference = on_difference or _fail
 
     def know(self, slot: str) -> None:
@@ -164,6 +165,7 @@ class Pair:
         normal = [side.normal(answer, ask) for side, answer in zip(self.sides, answers, strict=True)]
         self.story.append(f"{len(self.story) + 1:4}. {ask}\n      -> {_summary(normal[0])}")
         if normal[0] != normal[1]:
+            self.differs = True
             self._on_difference(self, _difference(str(ask), *normal))
         return answers[0].status
 

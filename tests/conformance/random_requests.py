@@ -42,9 +42,13 @@ class RandomKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parts: list[dict[str, Json]]
     places: list[str]
     status: list[dict[str, Json]] = []
+    first_parts: list[dict[str, Json]] = []
+    """For new objects alone: fields behind switched-off features, whose owner the real server notes as a change."""
     namespaced: bool = True
     has_status: bool = False
     has_scale: bool = False
+    amended: bool = False
+    """The server adds fields to a new object, or drops some, after it noted the owners of fields."""
     guarded: bool = False
     """Kept by a finalizer that a controller removes, which runs in one server and not in the other."""
 
@@ -92,9 +96,10 @@ def parts(kind: RandomKind) -> st.SearchStrategy[dict[str, Json]]:
 
 
 @st.composite
-def bodies(draw: st.DrawFn, kind: RandomKind, name: str) -> dict[str, Json]:
+def bodies(draw: st.DrawFn, kind: RandomKind, name: str, *, new: bool = False) -> dict[str, Json]:
     body = kind.minimal(name)
-    for part in draw(st.lists(parts(kind), max_size=3)):
+    chosen = parts(kind) | st.sampled_from(kind.first_parts) if new and kind.first_parts else parts(kind)
+    for part in draw(st.lists(chosen, max_size=3)):
         body = merged(body, part)
     return draw(broken(body)) if draw(st.integers(0, 5)) == 0 else body
 

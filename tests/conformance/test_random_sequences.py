@@ -59,16 +59,17 @@ class Sequence(RuleBasedStateMachine):
         return any(kind.plural == plural for kind in self.kinds)
 
     def _create(self, kind: RandomKind, ask: Ask) -> None:
-        """The real server counts the first change of a guarded object even if nothing changes: it gets a real one."""
+        """The real server counts the first change even if nothing changes, if it added or dropped fields of the new
+        object: their owners change. So such an object gets a real change at once."""
         status = self.pair.ask(ask)
-        if status == 201 and kind.guarded and "dryRun" not in ask.path:
+        if status == 201 and (kind.guarded or kind.amended) and "dryRun" not in ask.path:
             path = f"{kind.collection}/{{name_{ask.slot}}}"
             self.pair.ask(Ask("PATCH", path, {"metadata": {"annotations": {"a": "b"}}}, type="merge", slot=ask.slot))
 
     @rule(data=st.data(), slot=requests.slots, dry_run=requests.dry_runs, validation=requests.validations)
     def create(self, data: st.DataObject, slot: str, dry_run: str, validation: str) -> None:
         kind = self._kind(data)
-        body = data.draw(requests.bodies(kind, kind.name(slot)))
+        body = data.draw(requests.bodies(kind, kind.name(slot), new=True))
         ask = Ask("POST", kind.collection + requests.query(dry_run, validation), body, slot=kind.slot(slot))
         self._create(kind, ask)
 
@@ -158,6 +159,8 @@ class Sequence(RuleBasedStateMachine):
     def teardown(self) -> None:
         """A last object of each kind ends the watches; what is outside of the namespace is removed."""
         try:
+            if self.pair.differs:
+                return  # what is found now would only hide what was found first
             for kind in self.kinds:
                 self.pair.ask(Ask("POST", kind.collection, kind.minimal(LAST)))
             self.pair.compare_watches(self.pair.sides[0].known["ns"] + "-last")

@@ -159,6 +159,8 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.warnings: tuple[str, ...] = ()
+        """What was odd in the request besides; a client is told although it was refused."""
 
     def status(self) -> Manifest:
         status: Manifest = {
@@ -182,6 +184,22 @@ class StatusError(Exception):
         return int((self.details or {}).get("retryAfterSeconds", 0))
 
 
+class Telling:
+    """Whoever is refused inside of this is told these warnings too."""
+
+    __slots__ = ("_warnings",)
+
+    def __init__(self, warnings: tuple[str, ...]) -> None:
+        self._warnings = warnings
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, StatusError):
+            error.warnings = self._warnings + error.warnings
+
+
 def status_from(status: Manifest) -> StatusError:
     """The error that a `Status` document received from a server stands for."""
     return StatusError(
@@ -190,6 +208,10 @@ def status_from(status: Manifest) -> StatusError:
         str(status.get("message") or "the server refused the request without a message"),
         status.get("details"),
     )
+
+
+MAX_CAUSES: Final = 250
+"""A refusal with more would be larger than the request it refuses."""
 
 
 def _details(group: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
@@ -230,10 +252,13 @@ def not_allowed(group: str, resource: str, name: str, why: str) -> StatusError:
 
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 with every field error as a cause; the message lists each distinct one once."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
+    shown = errors[:MAX_CAUSES]
+    texts = list(dict.fromkeys(str(error) for error in shown))
+    if len(errors) > len(shown):
+        texts.append(f"and {len(errors) - len(shown)} more")
     listing = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f"{qualified(group, kind)} {go_quote(name)} is invalid: {listing}"
-    return StatusError(422, "Invalid", message, _details(group, kind, name, causes=[e.cause() for e in errors]))
+    return StatusError(422, "Invalid", message, _details(group, kind, name, causes=[e.cause() for e in shown]))
 
 
 def bad_request(message: str) -> StatusError:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import shlex
 import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_NODES = 100_000
 MAX_GPUS = 1_000
@@ -47,9 +53,19 @@ def command(nodes: int, node_cpu: str, node_memory: str, node_gpus: int, data: P
 
     size = NodeSize(quantity("--node-cpu", node_cpu), quantity("--node-memory", node_memory), node_gpus)
     try:
-        asyncio.run(_run(nodes, size, data, port))
+        asyncio.run(_run(nodes, size, data.absolute(), port))
+    except asyncio.CancelledError:
+        raise click.Abort from None  # a signal came before it was ready
     except OSError as error:
-        raise click.ClickException(f"cannot start on port {port}: {error.strerror or error}") from None
+        raise click.ClickException(f"{_blamed(error, port)}: {error.strerror or error}") from None
+
+
+def _blamed(error: OSError, port: int) -> str:
+    """What cannot be had: a file has a name, an address has none."""
+    if error.filename is not None:
+        return f"cannot use {error.filename}"
+    is_address = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+    return f"cannot start on port {port}" if is_address else "cannot start"
 
 
 def quantity(option: str, text: str) -> str:
@@ -67,21 +83,28 @@ def quantity(option: str, text: str) -> str:
     return str(parsed)
 
 
+def _on_signals(loop: asyncio.AbstractEventLoop, do: Callable[[], object]) -> None:
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, do)
+
+
 async def _run(nodes: int, size: object, data: Path, port: int) -> None:
     from allhands.compose import embedded, spare_the_collector  # noqa: PLC0415
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
+    starting = asyncio.current_task()
+    assert starting is not None
+    _on_signals(loop, starting.cancel)
     began = time.monotonic()
     async with embedded(data, nodes=nodes, size=size, port=port) as cluster:  # type: ignore[arg-type]
+        _on_signals(loop, stop.set)
         seconds = time.monotonic() - began
         spare_the_collector()
         click.echo(f"An embedded cluster with {nodes} nodes is ready at {cluster.url} ({seconds:.1f} s).")
         click.echo(f"kubeconfig: {cluster.kubeconfig}\n")
         click.echo("Try next, in another terminal:")
-        click.echo(f"  export KUBECONFIG={cluster.kubeconfig}")
+        click.echo(f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
         click.echo("  kubectl get nodes -o wide")
         click.echo("  kubectl create job hello --image=busybox -- echo hello\n")
         click.echo("Ctrl-C stops it; nothing is kept but the folder of the kubeconfig.")

@@ -15,7 +15,11 @@ def command(output: str) -> None:
     """Print the version of allhands and of the Kubernetes API that its embedded cluster speaks."""
     from allhands.api.schema.definitions import SCHEMA_VERSION  # noqa: PLC0415 (`--help` need not load msgspec)
 
-    facts = {"allhands": __version__, "kubernetes": SCHEMA_VERSION, "python": platform.python_version()}
+    facts = {
+        "allhands": __version__,
+        "kubernetes": SCHEMA_VERSION.rpartition(".")[0],
+        "python": platform.python_version(),
+    }
     if output == "json":
         import json  # noqa: PLC0415
 

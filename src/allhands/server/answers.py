@@ -37,6 +37,9 @@ _MAX_WARNING_BYTES: Final = 4096
 _INCLUDE: Final = {"": "Metadata", "Metadata": "Metadata", "Object": "Object", "None": "None"}
 
 
+PIECE_BYTES = 256 * 1024
+
+
 class Answer(msgspec.Struct, frozen=True):
     """One complete HTTP answer."""
 
@@ -52,7 +55,13 @@ class Answer(msgspec.Struct, frozen=True):
         if self.body or self.code != 304:
             headers += [(b"content-type", self.media_type), (b"content-length", str(len(self.body)).encode())]
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        # In pieces: the transport takes the next one only when the client has read most of the last.
+        whole = memoryview(self.body)
+        for start in range(0, len(whole) - PIECE_BYTES, PIECE_BYTES):
+            piece = bytes(whole[start : start + PIECE_BYTES])
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        last = (len(whole) - 1) // PIECE_BYTES * PIECE_BYTES if whole else 0
+        await send({"type": "http.response.body", "body": bytes(whole[last:])})
 
 
 def json_answer(value: Json, code: int = 200) -> Answer:
@@ -78,17 +87,17 @@ def page_not_found() -> Answer:
 def refusal(error: StatusError, form: Form = PLAIN) -> Answer:
     seconds = error.retry_after_seconds
     headers = ((b"retry-after", str(seconds).encode()),) if seconds else ()
-    return written(error.status(), form, error.code, headers)
+    return written(error.status(), form, error.code, headers + warning_headers(error.warnings))
 
 
-def success(code: int, form: Form, details: Manifest | None = None) -> Answer:
+def success(code: int, form: Form, details: Manifest | None = None, warnings: Sequence[str] = ()) -> Answer:
     """The `Status` that says that it worked."""
     status: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         status["details"] = details
     else:
         status["code"] = code
-    return written(status, form, code)
+    return written(status, form, code, warning_headers(warnings))
 
 
 def unknown_path() -> StatusError:

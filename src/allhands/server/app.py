@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.server import health, resources, subresources
+from allhands.server import health, openapi_v2, resources, subresources
 from allhands.server.accept import check_route, error_form
 from allhands.server.answers import json_answer, page_not_found, refusal, unknown_path, wrong_method
 from allhands.server.discovery import Discovery, version_document
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allhands.api.kinds import KindRegistry
     from allhands.ports import Clock, Objects
     from allhands.server.answers import Answer, Headers
-    from allhands.server.asgi import Receive, Scope, Send
+    from allhands.server.asgi import Message, Receive, Scope, Send
     from allhands.server.paths import Target
 
 _LOG = logging.getLogger(__name__)
@@ -71,19 +71,36 @@ class App:
         request = Request(scope, receive, self.face.limits)
         abort = (scope.get("extensions") or {}).get(ABORT, {}).get("abort")
         try:
-            reply = await self._reply(request)
+            await self._answer(request, receive, send, abort)
         except DisconnectedError:
             return
+
+    async def _answer(self, request: Request, receive: Receive, send: Send, abort: Callable[[], None] | None) -> None:
+        reply = await self._reply(request)
         if isinstance(reply, WatchStream):
             await self._stream(reply, receive, send, abort)
         else:
-            await self._send(request, reply, send)
+            await self._send(request, reply, self._bounded(send, abort))
+
+    def _bounded(self, send: Send, abort: Callable[[], None] | None) -> Send:
+        """A `send` that does not wait for ever for a client that does not read."""
+
+        async def bounded(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self.face.limits.write_seconds):
+                    await send(message)
+            except TimeoutError:
+                if abort is not None:
+                    abort()
+                raise DisconnectedError from None
+
+        return bounded
 
     async def _reply(self, request: Request) -> Reply:
         face = self.face
         try:
             self._check_token(request)
-            if face.in_flight >= face.limits.requests_in_flight:
+            if face.in_flight >= face.limits.requests_in_flight and not _is_probe(request):
                 raise too_many_requests()
             face.in_flight += 1
             try:
@@ -138,6 +155,8 @@ class App:
             return self._discovery.answer(request, segments)
         if segments[:2] == ["openapi", "v3"]:
             return await self._openapi.answer(request, segments[2:])
+        if segments == ["openapi", "v2"]:
+            return openapi_v2.answer(request)
         return None
 
     async def _on_kind(self, request: Request, target: Target) -> Reply:
@@ -179,10 +198,15 @@ class App:
         await send({"type": "http.response.body", "body": b""})
 
 
+def _is_probe(request: Request) -> bool:
+    """A server that has much to do is still alive, and must be able to say so."""
+    return request.segments[:1] != [] and request.segments[0] in health.PATHS
+
+
 async def _skipped_small_body(request: Request) -> bool:
     """Reads past a body that is hardly larger than the answer, so that the connection can be used again."""
-    length = request.header(b"content-length")
-    if not (length.isascii() and length.isdigit() and int(length) <= _SMALL_BYTES):
+    stated = request.stated_bytes
+    if stated is None or stated > _SMALL_BYTES:
         return False
     try:
         async with asyncio.timeout(_LINGER_SECONDS):

@@ -258,7 +258,7 @@ class Discovery:
 
     def paths(self) -> list[str]:
         """What `/` lists."""
-        below = ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+        below = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
         for group, versions in self.groups().items():
             root = f"/apis/{group}" if group else "/api"
             below += [root, *(f"{root}/{version}" for version in versions)]

@@ -8,7 +8,10 @@ duplicates.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from allhands.api.errors import go_quote
 
 if TYPE_CHECKING:
     from allhands.api.document import Json
@@ -20,6 +23,11 @@ _WHITE: Final = " \t\r\n"
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _ESCAPES: Final = '"\\/bfnrt'
 _HEX: Final = "0123456789abcdefABCDEF"
+_HALF: Final = re.compile(
+    r"\\(?:[^u]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?P<alone>[dD][89a-fA-F][0-9a-fA-F]{2})|u)",
+    re.DOTALL,
+)
+"""Steps over escapes and finds the halves of a surrogate pair that stand alone."""
 
 
 class MalformedError(ValueError):
@@ -56,6 +64,8 @@ def parse(text: bytes) -> tuple[Json, list[str]]:
         decoded = text.decode()
     except UnicodeDecodeError:
         raise MalformedError("invalid UTF-8 in JSON text") from None
+    if b"\\ud" in text or b"\\uD" in text:
+        decoded = _HALF.sub(_whole, decoded)
     try:
         value = _FAST.decode(decoded)
     except _DuplicatesError:
@@ -67,6 +77,11 @@ def parse(text: bytes) -> tuple[Json, list[str]]:
     if too_deep(value):
         raise MalformedError("exceeded max depth")
     return value, duplicates
+
+
+def _whole(escape: re.Match[str]) -> str:
+    """Half a character becomes the replacement character, as in Go: no text that is stored or sent could hold it."""
+    return "\\ufffd" if escape["alone"] else escape[0]
 
 
 def too_deep(value: Json) -> bool:
@@ -143,7 +158,9 @@ class _Reader:
 
     def _fail(self, context: str) -> NoReturn:
         char = self._peek()
-        shown = {"'": "'\\''", '"': "'\"'"}.get(char, "'" + json.dumps(char)[1:-1] + "'")
+        if not char.isascii():
+            char = chr(char.encode()[0])  # Go reads bytes, and shows the one it stopped at as if it were a character
+        shown = {"'": "'\\''", '"': "'\"'"}.get(char, f"'{go_quote(char)[1:-1]}'")
         raise MalformedError(f"invalid character {shown} {context}")
 
     def _skip_white(self) -> None:

@@ -17,11 +17,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     keep_alive_seconds: int = 75
     requests_in_flight: int = 600
     """Requests that are answered at the same time, watches not counted."""
-    watches: int = 10_000
+    watches: int = 4_000
+    """A watch over TLS costs about 0.3 MiB, nearly all of it buffers of the connection."""
     watch_seconds: float = 30 * 60.0
     """How long a watch lives that did not ask for a time of its own."""
-    watch_write_seconds: float = 30.0
-    """A watch whose client does not read for this long is closed."""
+    write_seconds: float = 30.0
+    """A client that does not read its answer or its watch for this long is cut off."""
     watch_batch_bytes: int = 64 * 1024
     """Events that are there already are written together, up to about this size."""
     bookmark_seconds: float = 60.0

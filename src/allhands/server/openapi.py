@@ -1,8 +1,7 @@
 """The OpenAPI v3 documents, from which kubectl validates, explains and computes patches.
 
 Schemas of built-in kinds are the published ones, those of custom kinds their own. A document is built when it is first
-asked for; its hash is known before, so that the index costs nothing. OpenAPI v2 is not served: kubectl asks for it only
-to learn that a kind has no merge keys, and goes on without.
+asked for; its hash is known before, so that the index costs nothing.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from allhands.api import errors
+from allhands.api.delete_options import delete_option_errors, dry_run_errors
 from allhands.api.errors import (
     FieldError,
     StatusError,
@@ -19,6 +20,7 @@ from allhands.api.errors import (
     invalid,
     not_supported,
 )
+from allhands.api.selectors import parse_field_selector, parse_label_selector
 from allhands.ports import DeleteOptions, FieldValidation, Propagation, Query, WriteOptions
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 _MAX_INT64: Final = 2**63 - 1
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
-_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
 
 
 def _refused(options_kind: str, found: list[FieldError]) -> StatusError:
@@ -81,6 +82,12 @@ def selection(request: Request, namespace: str, *, name: str = "") -> Query:
         limit=max(_integer(request, "limit") or 0, 0),
         continue_token=request.parameter("continue"),
     )
+
+
+def check_selectors(query: Query) -> None:
+    """Refuses selectors that cannot be read, where the port would look at them too late."""
+    parse_label_selector(query.labels)
+    parse_field_selector(query.fields)
 
 
 def watch_terms(request: Request) -> WatchTerms:
@@ -138,7 +145,7 @@ def write_options(request: Request, options_kind: str) -> WriteOptions:
     elif not manager.isprintable():
         found.append(invalid("fieldManager", manager, "should only contain printable characters"))
     dry_run = [value for value in request.query.get("dryRun", []) if value]
-    found += _check_dry_run(dry_run)
+    found += dry_run_errors(dry_run)
     validation = request.parameter("fieldValidation")
     if validation not in _VALIDATIONS:
         found.append(not_supported("fieldValidation", validation, _VALIDATIONS))
@@ -149,11 +156,6 @@ def write_options(request: Request, options_kind: str) -> WriteOptions:
         field_validation=cast("FieldValidation", validation or "Warn"),
         field_manager=manager,
     )
-
-
-def _check_dry_run(values: list[str]) -> list[FieldError]:
-    unknown = any(value != "All" for value in values)
-    return [not_supported("dryRun", values, ["All"])] if unknown else []
 
 
 class DeleteTerms(msgspec.Struct, frozen=True):
@@ -167,15 +169,8 @@ class DeleteTerms(msgspec.Struct, frozen=True):
 def delete_terms(request: Request, body: Manifest | None) -> DeleteTerms:
     """From the body if there is one, else from the query, as the real server reads them."""
     fields = _delete_fields(body) if body is not None else _delete_query(request)
-    found = _check_dry_run(fields.dry_run)
     propagation = fields.propagation
-    if propagation is not None:
-        if fields.orphan is not None:
-            found.append(
-                invalid("propagationPolicy", propagation, "orphanDependents and deletionPropagation cannot be both set")
-            )
-        elif propagation not in _PROPAGATIONS:
-            found.append(not_supported("propagationPolicy", propagation, [*_PROPAGATIONS, "nil"]))
+    found = delete_option_errors(fields.dry_run, propagation, fields.orphan)
     if found:
         raise _refused("DeleteOptions", found)
     if fields.orphan is not None:

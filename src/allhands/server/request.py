@@ -6,7 +6,7 @@ The body is never read past its limit, and a client that sends it too slowly is 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, unquote
 
 from allhands.api.errors import StatusError, bad_request
@@ -14,6 +14,10 @@ from allhands.api.errors import StatusError, bad_request
 if TYPE_CHECKING:
     from allhands.server.asgi import Receive, Scope
     from allhands.server.limits import Limits
+
+
+_MAX_DIGITS: Final = 19
+"""Of a length; more are as good as infinite, and Python refuses to read thousands."""
 
 
 class DisconnectedError(Exception):
@@ -65,6 +69,14 @@ class Request:
         return values[0] if values else ""
 
     @property
+    def stated_bytes(self) -> int | None:
+        """The length that the head promises. One with too many digits is just very long."""
+        length = self.header(b"content-length").lstrip("0") or self.header(b"content-length")[:1]
+        if not (length.isascii() and length.isdigit()):
+            return None
+        return int(length[:_MAX_DIGITS])
+
+    @property
     def has_body(self) -> bool:
         length = self.header(b"content-length")
         return b"transfer-encoding" in self.headers or (length != "" and length != "0")
@@ -72,8 +84,8 @@ class Request:
     async def body(self) -> bytes:
         """The whole body; refused as soon as it is known to be too large."""
         limit = self._limits.body_bytes
-        length = self.header(b"content-length")
-        if length.isascii() and length.isdigit() and int(length) > limit:
+        stated = self.stated_bytes
+        if stated is not None and stated > limit:
             raise too_large(limit)
         parts: list[bytes] = []
         size = 0

@@ -193,6 +193,7 @@ async def _delete_collection(call: Call) -> Reply:
     form = call.form()
     writer = call.face.writer(call.kind, form, call.request)
     query = options.selection(call.request, call.target.namespace)
+    options.check_selectors(query)
     terms = options.delete_terms(call.request, await bodies.read_options(call.request))
     return await writer.of_page(await call.face.objects.delete_all(call.target.resource, query, terms.options))
 

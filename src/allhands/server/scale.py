@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from allhands.api.custom import scale_paths
-from allhands.api.errors import bad_request, invalid, invalid_object
+from allhands.api.errors import Telling, bad_request, invalid, invalid_object
 from allhands.api.kinds import Resource
 from allhands.api.patch.json_patch import json_patch
 from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.tables.cells import at, labels_text, mapping_at, selector_text
 from allhands.server import bodies, options, resources
-from allhands.server.answers import unknown_path, written
-from allhands.server.discovery import PART_DEFINITIONS
+from allhands.server.answers import unknown_path, warning_headers, written
+from allhands.server.parts import decoded, read_part
 
 if TYPE_CHECKING:
     from allhands.api.document import Json, Manifest
@@ -89,14 +89,29 @@ async def answer(call: Call) -> Answer:
     call.form()  # refused before anything is written
     places = await _places(call)
     if method == "PUT":
-        how = options.write_options(call.request, "UpdateOptions")
-        definition = PART_DEFINITIONS["Scale"]
-        scale, _warnings = await bodies.read_object(call.request, "Scale", definition, how.field_validation)
-        return await _rescale(call, places, scale, how)
+        return await _put(call, places)
     if method == "PATCH":
         return await _patch(call, places)
     document = await call.face.objects.get(target.resource, target.name, target.namespace)
     return _written(call, document.manifest(), places)
+
+
+async def _put(call: Call, places: Places) -> Answer:
+    target = call.target
+    how = options.write_options(call.request, "UpdateOptions")
+    scale, warnings = await read_part(call.request, "Scale", how.field_validation)
+    metadata = scale["metadata"]
+    with Telling(warnings):
+        if metadata.get("namespace", target.namespace) != target.namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        stated = metadata.get("name")
+        if not stated:
+            why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(why)
+        if stated != target.name:
+            raise bad_request(f"the name of the object ({stated}) does not match the name on the URL ({target.name})")
+        await call.face.objects.get(target.resource, target.name, target.namespace)  # absent comes before invalid
+        return await _rescale(call, places, scale, how, warnings)
 
 
 async def _patch(call: Call, places: Places) -> Answer:
@@ -107,29 +122,35 @@ async def _patch(call: Call, places: Places) -> Answer:
     document = await call.face.objects.get(target.resource, target.name, target.namespace)
     scale = scale_of(call.kind, document.manifest(), places)
     if form_of_patch == "json":
-        return await _rescale(call, places, json_patch(scale, change), how)
-    del scale["metadata"]["resourceVersion"]  # unless the patch names one, any version will do
-    return await _rescale(call, places, merge_patch(scale, change), how)
+        patched = json_patch(scale, change)
+    else:
+        del scale["metadata"]["resourceVersion"]  # unless the patch names one, any version will do
+        patched = merge_patch(scale, change)
+    new, complaints, fault = decoded(patched, "Scale")
+    if not fault and complaints and how.field_validation == "Strict":
+        fault = f"strict decoding error: {', '.join(complaints)}"
+    if fault:
+        shown = msgspec.json.encode({name: patched[name] for name in sorted(patched)}).decode()
+        raise invalid_object("", "", "", [invalid("patch", shown, fault)])
+    warnings = () if how.field_validation == "Ignore" else complaints
+    with Telling(warnings):
+        return await _rescale(call, places, new, how, warnings)
 
 
-async def _rescale(call: Call, places: Places, scale: Json, how: WriteOptions) -> Answer:
+async def _rescale(call: Call, places: Places, scale: Manifest, how: WriteOptions, warnings: tuple[str, ...]) -> Answer:
     target = call.target
-    spec, metadata = scale.get("spec"), scale.get("metadata")
-    spec = {} if spec is None else spec
-    replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise bad_request("json: cannot unmarshal the field ScaleSpec.spec.replicas into a value of type int32")
+    replicas, metadata = scale.get("spec", {}).get("replicas", 0), scale["metadata"]
     if replicas < 0:
         fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid_object("autoscaling", "Scale", target.name, [fault])
     change: Json = replicas
     for name in reversed(places.wanted):
         change = {name: change}
-    if isinstance(metadata, dict) and metadata.get("resourceVersion"):
+    if metadata.get("resourceVersion"):
         change["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
     document = await call.face.objects.patch(target.resource, target.name, "merge", change, target.namespace, how)
-    return _written(call, document.manifest(), places)
+    return _written(call, document.manifest(), places, warnings)
 
 
-def _written(call: Call, document: Manifest, places: Places) -> Answer:
-    return written(scale_of(call.kind, document, places), call.form())
+def _written(call: Call, document: Manifest, places: Places, warnings: tuple[str, ...] = ()) -> Answer:
+    return written(scale_of(call.kind, document, places), call.form(), headers=warning_headers(warnings))

@@ -154,7 +154,7 @@ class WatchStream:
         return b"".join(parts)
 
     async def _write(self, send: Send, body: bytes, *, more: bool = True) -> None:
-        async with asyncio.timeout(self._limits.watch_write_seconds):
+        async with asyncio.timeout(self._limits.write_seconds):
             await send({"type": "http.response.body", "body": body, "more_body": more})
 
 

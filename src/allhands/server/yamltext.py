@@ -112,6 +112,7 @@ class _Builder:
             elif isinstance(event, yaml.ScalarEvent):
                 value = _scalar(event)
                 self._keep_anchor(event.anchor, value, 1)
+                self._count(1)
                 self._place(value, 1, event)
             elif isinstance(event, yaml.AliasEvent):
                 self._alias(event)
@@ -124,6 +125,7 @@ class _Builder:
             raise MalformedError(f"yaml: line {event.start_mark.line + 1}: a key must be a scalar")
         if len(self._stack) >= MAX_DEPTH:
             raise MalformedError("yaml: exceeded max depth")
+        self._count(1)
         self._stack.append(_Open(value, event.anchor))
 
     def _keep_anchor(self, anchor: str | None, value: Json, nodes: int) -> None:
@@ -135,13 +137,17 @@ class _Builder:
         if found is None:
             raise MalformedError(f"yaml: unknown anchor '{event.anchor}' referenced")
         value, nodes = found
+        self._count(nodes)
         self._place(value, nodes, event)
 
-    def _place(self, value: Json, nodes: int, event: Any) -> None:
-        """Puts a finished value where it belongs: the root, an item, a key or a key's value."""
+    def _count(self, nodes: int) -> None:
+        """Each value once, however deep it is; what an alias stands for, each time."""
         self._nodes += nodes
         if self._nodes > MAX_NODES:
             raise MalformedError("yaml: document contains excessive aliasing")
+
+    def _place(self, value: Json, nodes: int, event: Any) -> None:
+        """Puts a finished value where it belongs: the root, an item, a key or a key's value."""
         if not self._stack:
             self._root = value
             return

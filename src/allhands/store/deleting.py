@@ -149,9 +149,16 @@ def _mark(store: Store, kind: Kind, document: Manifest, grace: int) -> None:
         metadata["generation"] += 1
     earlier = metadata.get("deletionGracePeriodSeconds")
     if "deletionTimestamp" not in metadata or (earlier is not None and grace < earlier):
-        ends = store.clock.now() + datetime.timedelta(seconds=grace)
-        metadata["deletionTimestamp"] = timestamps.seconds(ends)
+        metadata["deletionTimestamp"] = timestamps.seconds(_after(store.clock.now(), grace))
         metadata["deletionGracePeriodSeconds"] = grace
+
+
+def _after(now: datetime.datetime, seconds: int) -> datetime.datetime:
+    """The moment so much later, or the last one there is."""
+    try:
+        return now + datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.datetime.max.replace(tzinfo=now.tzinfo)
 
 
 def _grace_seconds(kind: Kind, document: Manifest, options: DeleteOptions) -> int:

@@ -7,6 +7,7 @@ verb ever cascades. On a real cluster the controller manager does this; the outc
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from allhands.store.journal import Change
     from allhands.store.record import Key, Record
     from allhands.store.store import Store
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class Housekeeper:
@@ -93,12 +97,17 @@ class Housekeeper:
         self._handlers[what](subject)
 
     async def run(self, batch: int = 50) -> None:
-        """Works in the background for ever, yielding to others after every `batch` items."""
+        """Works in the background for ever, yielding to others after every `batch` items. What fails is left as it is:
+        one object that cannot be worked on must not end the work on all others."""
         self._wake = asyncio.Event()
         while True:
             for _ in range(batch):
                 if self._pending:
-                    self.step()
+                    what, subject = self._pending[0]
+                    try:
+                        self.step()
+                    except Exception:
+                        _LOG.exception("housekeeping failed at the %s %r", what, subject)
             if self._pending:
                 await asyncio.sleep(0)
             else:

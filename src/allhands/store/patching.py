@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from allhands.api.errors import StatusError, bad_request, invalid, invalid_object, no_such_object
+from allhands.api.errors import StatusError, Telling, bad_request, invalid, invalid_object, no_such_object
 from allhands.api.patch.json_patch import json_patch
 from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.patch.strategic import strategic_merge_patch
@@ -55,11 +55,12 @@ def patch(
             # Its result is converted, not decoded, and the server words the same fault differently.
             fault = Diagnosis(patched, kind.definition).conversion or fault
         raise invalid_object("", "", "", [invalid("patch", shown, fault)]) from None
-    stated = document["metadata"].get("name", "")
-    if stated != name:
-        raise bad_request(f"the name of the object ({stated}) does not match the name on the URL ({name})")
-    settle_namespace(kind, document["metadata"], namespace)
-    return replace(store, kind, record, document, warnings, options, subresource)
+    with Telling(warnings):
+        stated = document["metadata"].get("name", "")
+        if stated != name:
+            raise bad_request(f"the name of the object ({stated}) does not match the name on the URL ({name})")
+        settle_namespace(kind, document["metadata"], namespace)
+        return replace(store, kind, record, document, warnings, options, subresource)
 
 
 def _apply(kind: Kind, document: Manifest, patch_type: PatchType, changes: Any) -> Manifest:

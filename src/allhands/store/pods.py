@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allhands.api.errors import FieldError, StatusError, conflict, no_such_object, not_supported, required
+from allhands.api.delete_options import delete_option_errors
+from allhands.api.errors import (
+    FieldError,
+    StatusError,
+    conflict,
+    invalid_object,
+    no_such_object,
+    not_supported,
+    required,
+)
 from allhands.api.kinds import Resource
 from allhands.api.selectors import label_selector
 from allhands.ports import DeleteOptions
@@ -42,7 +51,7 @@ def bind(store: Store, namespace: str, name: str, binding: Manifest, options: Wr
     collection, record = _pod(store, namespace, name)
     metadata = binding.get("metadata") or {}
     document = record.manifest()
-    _refuse_binding(collection.kind, record, document, metadata)
+    _refuse_binding(collection.kind, record, document, metadata, dry_run=options.dry_run)
     if options.dry_run:
         return
 
@@ -61,10 +70,10 @@ def _unclassified(fault: FieldError) -> StatusError:
     return StatusError(500, "", str(fault))
 
 
-def _refuse_binding(kind: Kind, record: Record, document: Manifest, metadata: Manifest) -> None:
+def _refuse_binding(kind: Kind, record: Record, document: Manifest, metadata: Manifest, *, dry_run: bool) -> None:
     name = record.key[1]
     why = ""
-    check_uid(kind, metadata.get("uid", ""), record)
+    check_uid(kind, metadata.get("uid", ""), record, dry_run=dry_run)
     if metadata.get("resourceVersion") and metadata["resourceVersion"] != str(record.version):
         why = (
             f"Precondition failed: ResourceVersion in precondition: {metadata['resourceVersion']}, "
@@ -99,8 +108,12 @@ def _set_condition(owner: Manifest, condition: Manifest) -> None:
 
 
 def evict(store: Store, namespace: str, name: str, eviction: Manifest, options: WriteOptions) -> None:
-    collection, record = _pod(store, namespace, name)
     wanted = eviction.get("deleteOptions") or {}
+    stated = wanted.get("dryRun") or []
+    if options.dry_run and stated not in ([], ["All"]):
+        message = f"Non-matching dry-run options in request and content: [All] and [{' '.join(stated)}]"
+        raise StatusError(500, "", message)
+    collection, record = _pod(store, namespace, name)
     preconditions = wanted.get("preconditions") or {}
     pod = record.manifest()
     budgets = [] if _needs_no_budget(pod) else _budgets(store, namespace, record)
@@ -108,11 +121,15 @@ def evict(store: Store, namespace: str, name: str, eviction: Manifest, options: 
         why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         message = f"Internal error occurred: {why}"
         raise StatusError(500, "InternalError", message, {"causes": [{"message": why}]})
-    dry_run = options.dry_run or bool(wanted.get("dryRun"))
+    dry_run = options.dry_run or bool(stated)
     for budgets_collection, budget in budgets:
         _charge(store, budgets_collection, budget, name, dry_run=dry_run)
     if not dry_run:
         record = change(store, collection, record, lambda pod: _tell_evicted(pod, store.now()))
+    # Only now: the real server looks at these options when it has written the condition.
+    faults = delete_option_errors(stated, wanted.get("propagationPolicy"), wanted.get("orphanDependents"))
+    if faults:
+        raise invalid_object("meta.k8s.io", "DeleteOptions", "", faults)
     grace = wanted.get("gracePeriodSeconds")
     delete_record(
         store,

@@ -13,6 +13,7 @@ import msgspec
 from allhands.api.errors import (
     FieldError,
     StatusError,
+    Telling,
     already_exists,
     bad_request,
     conflict,
@@ -73,21 +74,31 @@ def create(
     store: Store, kind: Kind, body: Manifest | bytes, namespace: str, options: WriteOptions = DEFAULT_WRITE
 ) -> Document:
     draft = _draft(store, kind, body, options)
+    with Telling(draft.warnings):
+        return _create(store, kind, draft, namespace, options)
+
+
+def _create(
+    store: Store, kind: Kind, draft: _Draft, namespace: str, options: WriteOptions, *, by_update: bool = False
+) -> Document:
     document, metadata = draft.document, draft.document["metadata"]
     settle_namespace(kind, metadata, namespace)
     collection = store.collection(kind)
     _name(store, collection, metadata)
     admit_namespace(kind, document, store.lookup)
-    if metadata.get("resourceVersion"):
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    stated_version = metadata.get("resourceVersion")
     _birth(store, kind, metadata)
     errors = _metadata_errors(kind, document) if draft.twin else _complete(store, kind, document)
     _refuse_if(kind, document, errors)
+    if stated_version and not by_update and not options.dry_run and _is_number(stated_version):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
         raise already_exists(kind.group, kind.resource.plural, metadata["name"])
     finished = draft.twin is not None
     if options.dry_run:
         metadata.pop("resourceVersion")
+        if stated_version:
+            metadata["resourceVersion"] = stated_version  # a dry run gives back what it was given
         raw = msgspec.json.encode(document) if finished else kind.shape.encoded(document)
         return Document(raw, draft.warnings, created=True)
     record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None, finished=finished)
@@ -169,22 +180,27 @@ def update(
         if done is not None:
             return done
     document, warnings = bodies.read(kind, body, options.field_validation)
-    _check_address(kind, document["metadata"], name, namespace)
-    if record is None:
-        if not kind.allow_create_on_update or subresource:
-            raise no_such_object(kind.group, kind.resource.plural, name)
-        return create(store, kind, document, namespace, options)
-    check_uid(kind, document["metadata"].get("uid", ""), record)
-    return replace(store, kind, record, document, warnings, options, subresource)
+    with Telling(warnings):
+        _check_address(kind, document["metadata"], name, namespace)
+        if record is None:
+            if not kind.allow_create_on_update or subresource:
+                raise no_such_object(kind.group, kind.resource.plural, name)
+            if document["metadata"].get("uid"):
+                key = (document["metadata"].get("namespace", ""), name)
+                raise _wrong_uid(kind, key, document["metadata"]["uid"], "", dry_run=options.dry_run)
+            _refuse_odd_version(document["metadata"].get("resourceVersion"))
+            return _create(store, kind, _Draft(document, warnings), namespace, options, by_update=True)
+        check_uid(kind, document["metadata"].get("uid", ""), record, dry_run=options.dry_run)
+        return replace(store, kind, record, document, warnings, options, subresource)
 
 
 def _check_address(kind: Kind, metadata: Manifest, name: str, namespace: str) -> None:
     """The object must be the one that the URL names."""
+    settle_namespace(kind, metadata, namespace)
     if not metadata.get("name"):
         raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     if metadata["name"] != name:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
-    settle_namespace(kind, metadata, namespace)
 
 
 def _update_metadata(
@@ -198,7 +214,7 @@ def _update_metadata(
         return None
     metadata = new.metadata
     _check_address(kind, metadata, record.key[1], namespace)
-    check_uid(kind, metadata.get("uid", ""), record)
+    check_uid(kind, metadata.get("uid", ""), record, dry_run=options.dry_run)
     document = closed(kind, metadata, bytes(old.spec), bytes(old.status))
     _check_version(kind, document, record)
     keep_server_metadata(metadata, old.metadata)
@@ -248,13 +264,18 @@ def _put(
     return Document(shown(kind, store.commit(collection, record, new, fields).raw), warnings)
 
 
-def check_uid(kind: Kind, uid: str, record: Record) -> None:
+def check_uid(kind: Kind, uid: str, record: Record, *, dry_run: bool) -> None:
     """An update that names a uid means that object and no other of the same name."""
     if uid and uid != record.uid:
-        where = "/".join(part for part in (kind.resource.plural, *record.key) if part)
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
-        fault = f"StorageError: invalid object, Code: 4, Key: /registry/{where}, ResourceVersion: 0"
-        raise conflict(kind.group, kind.resource.plural, record.key[1], f"{fault}, AdditionalErrorMsg: {why}")
+        raise _wrong_uid(kind, record.key, uid, record.uid, dry_run=dry_run)
+
+
+def _wrong_uid(kind: Kind, key: tuple[str, str], uid: str, present: str, *, dry_run: bool) -> StatusError:
+    where = "/".join(part for part in (kind.resource.plural, *key) if part)
+    why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}"
+    root = "" if dry_run else "/registry"
+    fault = f"StorageError: invalid object, Code: 4, Key: {root}/{where}, ResourceVersion: 0"
+    return conflict(kind.group, kind.resource.plural, key[1], f"{fault}, AdditionalErrorMsg: {why}")
 
 
 def _check_version(kind: Kind, new: Manifest, record: Record) -> None:
@@ -266,9 +287,17 @@ def _check_version(kind: Kind, new: Manifest, record: Record) -> None:
             missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid_object(kind.group, kind.resource.plural, record.key[1], [missing])
         return
-    if not stated.isdecimal():
-        raise StatusError(500, "", f"strconv.ParseUint: parsing {go_quote(stated)}: invalid syntax")
+    _refuse_odd_version(stated)
     raise conflict(kind.group, kind.resource.plural, record.key[1], _MODIFIED)
+
+
+def _is_number(version: str) -> bool:
+    return version.isascii() and version.isdecimal() and int(version) > 0
+
+
+def _refuse_odd_version(version: str | None) -> None:
+    if version and not (version.isascii() and version.isdecimal()):
+        raise StatusError(500, "", f"strconv.ParseUint: parsing {go_quote(version)}: invalid syntax")
 
 
 def _update_object(kind: Kind, new: Manifest, before: Manifest) -> list[FieldError]:

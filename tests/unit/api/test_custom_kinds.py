@@ -232,7 +232,10 @@ def test_what_an_established_definition_may_not_change(field: str) -> None:
         pytest.param("^[^[:digit:]x]+$", "a1", False, id="a named class inside another"),
         pytest.param("^[]a]$", "]", True, id="a bracket that comes first is itself"),
         pytest.param("^[a[]$", "[", True, id="an opening bracket in a class is itself"),
-        pytest.param(r"^\pL$", "1", True, id="what Python cannot express matches everything"),
+        pytest.param(r"^\pL$", "1", False, id="a digit is no letter"),
+        pytest.param(r"^\pL$", "é", True, id="letters of any script"),
+        pytest.param("^(a+)+$", "a" * 5000 + "!", False, id="a pattern that would make a backtracking engine hang"),
+        pytest.param("(", "1", True, id="what is no pattern says nothing about values"),
     ],
 )
 def test_a_pattern_means_what_it_means_in_go(pattern: str, text: str, found: bool) -> None:

@@ -214,3 +214,11 @@ def test_ten_thousand_operations_are_the_most() -> None:
     assert caught.value.message == (
         "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
     )
+
+
+def test_copies_cannot_grow_a_document_without_bound() -> None:
+    patch = [{"op": "add", "path": "/a", "value": ["x" * 100]}, *[{"op": "copy", "from": "/a", "path": "/a/-"}] * 100]
+    with pytest.raises(PatchError, match="error in our request") as refusal:
+        json_patch({}, patch)
+    assert refusal.value.why.startswith("Unable to complete the copy, the accumulated size increase of copy is ")
+    assert refusal.value.why.endswith(", exceeding the limit 3145728")

@@ -150,6 +150,11 @@ def test_defaults_change_nothing_the_second_time(sample: dict[str, Any]) -> None
         pytest.param("app:latest@sha256:" + "a" * 64, "Always", id="latest with a digest is still latest"),
         pytest.param("Not An Image", "IfNotPresent", id="nonsense is left to the node"),
         pytest.param("a" * 64, "IfNotPresent", id="a bare identifier is no name"),
+        pytest.param("a" * 247, "Always", id="a name may be long"),
+        pytest.param("a" * 248, "IfNotPresent", id="but not longer, with the library that it is in"),
+        pytest.param("registry:5000/" + "a" * 255, "Always", id="the registry does not count"),
+        pytest.param("registry:5000/" + "a" * 256, "IfNotPresent", id="a name too long, without its registry"),
+        pytest.param("team/" + "a" * 251, "IfNotPresent", id="a name too long, with its team"),
         pytest.param("", "IfNotPresent", id="an absent image has no tag"),
     ],
 )

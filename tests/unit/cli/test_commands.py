@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +124,69 @@ def test_the_demo_runs_to_its_end(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "already assigned to node" in shown.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def started(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [COMMAND, "up", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd
+    )
+
+
+def shown_until_ready(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    text = ""
+    while "Ctrl-C" not in text:
+        line = process.stdout.readline()
+        assert line, "it ended before it was ready"
+        text += line
+    return text
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shown = run("up", "--data", str(tmp_path / "file" / "data"))
+    assert shown.returncode == 1
+    assert shown.stderr == f"Error: cannot use {tmp_path}/file/data: Not a directory\n"
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        shown = run("up", "--data", str(tmp_path), "--port", str(port))
+    assert shown.returncode == 1
+    assert shown.stderr == f"Error: cannot start on port {port}: Address already in use\n"
+
+
+def test_what_is_to_be_typed_works_in_another_folder_and_with_spaces(tmp_path: Path) -> None:
+    process = started("--nodes", "0", "--data", "my data", cwd=tmp_path)
+    text = shown_until_ready(process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert f"  export KUBECONFIG='{tmp_path}/my data/kubeconfig'\n" in text
+
+
+def test_a_token_that_no_header_could_carry_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff\xfe\n")
+    process = started("--nodes", "0", "--data", tmp_path)
+    shown_until_ready(process)
+    process.send_signal(signal.SIGINT)
+    assert "Traceback" not in process.communicate(timeout=30)[1]
+    assert len((tmp_path / "token").read_text(encoding="ascii")) > 30
+
+
+def test_a_long_start_can_be_ended(tmp_path: Path) -> None:
+    process = started("--nodes", "100000", "--data", tmp_path / "data")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=2)
+    process.send_signal(signal.SIGINT)
+    shown, complaints = process.communicate(timeout=60)
+    assert (process.returncode, shown, complaints.strip()) == (1, "", "Aborted!")
+
+
+def test_a_data_folder_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with (tmp_path / "data" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        shown = run("up", "--data", str(tmp_path / "data"))
+    assert shown.returncode == 1
+    assert "another cluster is running with this folder" in shown.stderr

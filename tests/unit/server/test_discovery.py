@@ -213,6 +213,16 @@ async def test_the_index_has_the_type_that_clients_are_used_to(client: Client) -
     assert (await client.get("/openapi/v3", if_none_match=reply.header("etag"))).code == 304
 
 
+async def test_the_old_document_is_there_for_who_asks(client: Client) -> None:
+    reply = await client.get("/openapi/v2")
+    assert (reply.code, reply.header("content-type")) == (200, "application/json")
+    assert reply.json() == {"swagger": "2.0", "info": {"title": "Kubernetes", "version": "1.36"}, "paths": {}}
+    asked = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf, application/json"
+    packed = await client.get("/openapi/v2", accept=asked)
+    assert packed.header("content-type") == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert packed.body == b"\n\x032.0\x12\x12\n\nKubernetes\x12\x041.36"
+
+
 @pytest.mark.parametrize("probe", ["livez", "readyz", "healthz"])
 async def test_health(client: Client, probe: str) -> None:
     assert (await client.get(f"/{probe}")).body == b"ok"

@@ -61,6 +61,30 @@ def test_duplicates(text: str, paths: list[str]) -> None:
     assert (value, found) == (json.loads(text), paths)
 
 
+HALVES = {
+    "the first half": ('"\\ud83d"', "\ufffd"),
+    "the second half": ('"\\uDE00"', "\ufffd"),
+    "the wrong way round": ('"\\ude00\\ud83d"', "\ufffd\ufffd"),
+    "a half before another character": ('"\\ud83d\\u0041"', "\ufffdA"),
+    "a half before a whole one": ('"\\ud83d\\ud83d\\ude00"', "\ufffd\U0001f600"),
+    "in a key": ('{"\\ud800":1}', {"\ufffd": 1}),
+    "both halves are one": ('"\\ud83d\\ude00"', "\U0001f600"),
+    "an escaped backslash begins nothing": ('"\\\\ud83d"', "\\ud83d"),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), HALVES.values(), ids=HALVES)
+def test_half_a_surrogate_pair_is_replaced(text: str, value: Any) -> None:
+    assert parse(text.encode()) == (value, [])
+
+
+@given(st.lists(st.sampled_from(["\\ud83d", "\\ude00", "\\u0041", "\\\\", "ud83d", "x"])))
+def test_what_was_read_can_be_written(parts: list[str]) -> None:
+    value, _ = parse(f'"{"".join(parts)}"'.encode())
+    assert isinstance(value, str)
+    value.encode()
+
+
 @given(json_values)
 def test_json_reads_back(value: Any) -> None:
     assert parse(json.dumps(value).encode()) == (value, [])

@@ -390,6 +390,7 @@ async def test_too_many_requests_at_once(port: ScriptedObjects) -> None:
     app = build_app(port, registry(), token=TOKEN, clock=ManualClock(), limits=Limits(requests_in_flight=0))
     reply = await Client(app).get(f"{MAPS}/a")
     assert (reply.code, reply.header("retry-after")) == (429, "1")
+    assert (await Client(app).get("/readyz")).code == 200, "a server that is busy is still ready"
 
 
 @given(

@@ -23,7 +23,7 @@ NO_PAGES = {
     "an unknown path": ("GET", "/nope"),
     "writing to an unknown path": ("POST", "/nope"),
     "an unknown health check": ("GET", "/livez/nope"),
-    "the old OpenAPI": ("GET", "/openapi/v2"),
+    "a part of the old OpenAPI": ("GET", "/openapi/v2/api"),
 }
 
 CUSTOM_BODIES = {

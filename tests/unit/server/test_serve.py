@@ -112,6 +112,7 @@ NONSENSE = {
     "a head without end": b"GET / HTTP/1.1\r\nx: " + b"a" * 400_000,
     "a head that is too large": head("GET", "/livez", "x: " + "a" * 70_000),
     "a length that is no number": head("POST", "/api/v1/namespaces", "content-length: x"),
+    "a length of many digits": head("POST", "/api/v1/nope", "content-length: " + "0" * 5000 + "2") + b"{}",
     "a path with bad escapes": head("GET", "/%zz/%ff"),
     "an absolute URL": head("GET", "http://[::1/"),
 }
@@ -223,7 +224,7 @@ async def test_a_request_that_does_not_end_is_cut(port: ScriptedObjects, caplog:
 async def test_a_slow_reader_on_a_real_connection_is_cut_off(port: ScriptedObjects) -> None:
     big = Event("ADDED", raw("Pod", "a", spec={"x": "y" * 100_000}))
     watch = port.answer = ListedWatch(*[big] * 2000)
-    limits = Limits(watch_write_seconds=0.2)
+    limits = Limits(write_seconds=0.2)
     app = build_app(port, registry(), token=TOKEN, clock=WallClock(), limits=limits)
     async with (
         serving(app, "127.0.0.1", 0, None, limits=limits) as address,

@@ -319,10 +319,16 @@ async def test_eviction(client: Client, port: ScriptedObjects) -> None:
                 "converting (v1.Pod) to (core.Binding): unknown conversion"
             ),
         ),
-        ('{"metadata":[]}', "name in URL does not match name in Binding object"),
-        ('{"metadata":[1]}', "json: cannot unmarshal the field Binding.metadata: it must be an object"),
+        ('{"metadata":null}', "name in URL does not match name in Binding object"),
+        (
+            '{"metadata":[1]}',
+            (
+                'Binding in version "v1" cannot be handled as a Binding: '
+                "json: cannot unmarshal array into Go struct field Binding.metadata of type v1.ObjectMeta"
+            ),
+        ),
     ],
-    ids=["another pod", "another namespace", "another kind", "empty metadata", "metadata of another shape"],
+    ids=["another pod", "another namespace", "another kind", "no metadata", "metadata of another shape"],
 )
 async def test_a_binding_of_something_else(client: Client, body: str, message: str) -> None:
     reply = await client.ask("POST", f"{PODS}/a/binding", body)

@@ -156,7 +156,7 @@ async def test_nobody_gets_bookmarks_who_did_not_ask(port: ScriptedObjects) -> N
 
 async def test_a_client_that_does_not_read_is_cut_off(port: ScriptedObjects) -> None:
     watch = port.answer = ListedWatch(ADDED, CHANGED)
-    viewer = Viewer(app_with(port, watch_write_seconds=0.05, watch_batch_bytes=1), f"{PODS}?watch=1").start()
+    viewer = Viewer(app_with(port, write_seconds=0.05, watch_batch_bytes=1), f"{PODS}?watch=1").start()
     await viewer.until(lambda: viewer.code == 200)
     viewer.reads.clear()
     await viewer.finish()
@@ -166,7 +166,7 @@ async def test_a_client_that_does_not_read_is_cut_off(port: ScriptedObjects) -> 
 
 async def test_a_client_that_does_not_read_the_end_is_cut_off_too(port: ScriptedObjects) -> None:
     watch = port.answer = ListedWatch(ADDED)
-    app = app_with(port, watch_write_seconds=0.05)
+    app = app_with(port, write_seconds=0.05)
     viewer = Viewer(app, f"{PODS}?watch=1").start()
     await viewer.until(lambda: bool(viewer.text))
     viewer.reads.clear()

@@ -84,3 +84,12 @@ def test_any_bytes_are_a_value_or_malformed(text: bytes) -> None:
 def test_times_are_quoted_as_the_real_server_does() -> None:
     written = dump({"at": "2026-11-15T22:38:00Z", "count": "1", "name": "a"})
     assert written == b'at: "2026-11-15T22:38:00Z"\ncount: "1"\nname: a\n'
+
+
+def test_a_large_document_without_aliases_is_read_however_deep_its_values_are() -> None:
+    depth, values = 40, 30_000
+    text = "".join(f"{' ' * level}a:\n" for level in range(depth)) + f"{' ' * depth}- x\n" * values
+    value, complaints = parse(text.encode())
+    for _ in range(depth):
+        value = value["a"]
+    assert (len(value), complaints) == (values, [])

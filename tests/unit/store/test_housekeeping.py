@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from allhands.api.errors import StatusError
 from allhands.ports import DeleteOptions
+from allhands.store import InProcessObjects, Store
+from tests.doubles import CountingIds, ManualClock
 from tests.manifests import CONFIG_MAPS, NAMESPACES, PODS, config_map, owned_by, pod
 
 if TYPE_CHECKING:
+    import datetime
+
     from allhands.api.kinds import Resource
-    from allhands.store import InProcessObjects, Store
 
 
 async def exists(
@@ -115,3 +120,41 @@ async def test_a_namespace_empties_before_it_ends(objects: InProcessObjects, sto
 async def test_the_default_namespace_stays(objects: InProcessObjects) -> None:
     with pytest.raises(StatusError, match="this namespace may not be deleted"):
         await objects.delete(NAMESPACES, "default")
+
+
+class BrokenClock(ManualClock):
+    """Fails once when it is told to."""
+
+    is_broken = False
+
+    def now(self) -> datetime.datetime:
+        if self.is_broken:
+            self.is_broken = False
+            raise RuntimeError("the clock is broken")
+        return super().now()
+
+
+async def test_what_fails_once_does_not_end_the_work_in_the_background(caplog: pytest.LogCaptureFixture) -> None:
+    clock = BrokenClock()
+    store = Store(clock, CountingIds())
+    objects = InProcessObjects(store)
+    held = owned_by(config_map("held"), (await objects.create(CONFIG_MAPS, config_map("owner"), "default")).manifest())
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await objects.create(CONFIG_MAPS, held, "default")
+    await family_of(objects, "other")
+    running = asyncio.create_task(store.housekeeper.run())
+    await objects.delete(CONFIG_MAPS, "owner", "default", DeleteOptions(propagation="Background"))
+    clock.is_broken = True
+    await objects.delete(CONFIG_MAPS, "other", "default", DeleteOptions(propagation="Background"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not await exists(objects, "other-child")
+    assert "housekeeping failed" in caplog.text
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+async def family_of(objects: InProcessObjects, name: str) -> None:
+    owner = (await objects.create(CONFIG_MAPS, config_map(name), "default")).manifest()
+    await objects.create(CONFIG_MAPS, owned_by(config_map(f"{name}-child"), owner), "default")

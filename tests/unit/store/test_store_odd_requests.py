@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allhands.api.errors import StatusError
-from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, LEASES, config_map
+from allhands.ports import DeleteOptions
+from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, LEASES, PODS, config_map, pod
 
 if TYPE_CHECKING:
     from allhands.api.kinds import Resource
@@ -79,3 +80,12 @@ async def test_a_strategic_patch_with_the_wrong_type_is_refused_in_the_words_of_
     with pytest.raises(StatusError) as refused:
         await objects.patch(CONFIG_MAPS, "a", "strategic", changes, "default")
     assert refused.value.message.endswith(f": {wanted}")
+
+
+async def test_a_grace_period_past_the_end_of_time_ends_with_it(objects: InProcessObjects) -> None:
+    bound = pod("a")
+    bound["spec"]["nodeName"] = "node-1"
+    await objects.create(PODS, bound, "default")
+    await objects.delete(PODS, "a", "default", DeleteOptions(grace_seconds=2**63 - 1))
+    marked = (await objects.get(PODS, "a", "default")).manifest()["metadata"]
+    assert marked["deletionTimestamp"] == "9999-12-31T23:59:59Z"

@@ -145,6 +145,7 @@ def _check_label_keys(term: Manifest, path: str, errors: list[FieldError]) -> No
 
 
 def check_topology_spread(constraints: list[Manifest], path: str, errors: list[FieldError]) -> None:
+    last = {(each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")): at for at, each in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         where = f"{path}[{index}]"
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
@@ -155,10 +156,8 @@ def check_topology_spread(constraints: list[Manifest], path: str, errors: list[F
             errors.append(required(f"{where}.topologyKey", "can not be empty"))
         if action not in _UNSATISFIABLE:
             errors.append(not_supported(f"{where}.whenUnsatisfiable", action, _UNSATISFIABLE))
-        for later in constraints[index + 1 :]:
-            if (later.get("topologyKey", ""), later.get("whenUnsatisfiable", "")) == (key, action):
-                errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-                break
+        if last[key, action] > index:
+            errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
         _check_spread_options(constraint, action, where, errors)
 
 

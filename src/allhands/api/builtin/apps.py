@@ -190,6 +190,13 @@ def validate_deployment(deployment: Manifest) -> list[FieldError]:
     return errors
 
 
+def prepare_deployment_status(new: Manifest, old: Manifest) -> None:
+    """Labels stay what they were; of these kinds only Deployment has that."""
+    new["metadata"].pop("labels", None)
+    if "labels" in old["metadata"]:
+        new["metadata"]["labels"] = old["metadata"]["labels"]
+
+
 def validate_deployment_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return validate_deployment(new) + _immutable_selector(new, old)
 
@@ -311,6 +318,7 @@ RULES: Final = {
         default=default_deployment,
         validate_create=validate_deployment,
         validate_update=validate_deployment_update,
+        prepare_status=prepare_deployment_status,
         validate_status=validate_deployment_status,
     ),
     "ReplicaSet": Rules(

@@ -20,8 +20,10 @@ _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
 _IMAGE = re.compile(
-    rf"(?:{_DOMAIN}/)?{_PATH}(?:/{_PATH})*(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@{_DIGEST})?", re.ASCII
+    rf"(?P<name>(?:{_DOMAIN}/)?{_PATH}(?:/{_PATH})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@{_DIGEST})?", re.ASCII
 )
+_LONGEST_PATH = 255
+"""Of an image's name, without its registry."""
 _BARE_DIGEST = re.compile(r"[a-f0-9]{64}")
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -41,11 +43,20 @@ _SIMPLE_VOLUME_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+def _image_path(name: str) -> str:
+    """The name without its registry; what has none comes from the library of the default one."""
+    first, slash, rest = name.partition("/")
+    has_registry = "." in first or ":" in first or first == "localhost" or first.lower() != first
+    if slash and has_registry:
+        return rest
+    return name if slash else f"library/{name}"
+
+
 @lru_cache(maxsize=4096)
 def pull_policy_for(image: str) -> str:
     """Always for the tag `latest`, which an image without tag and digest has; a name nobody can parse has no tag."""
     match = _IMAGE.fullmatch(image)
-    if match is None or _BARE_DIGEST.fullmatch(image):
+    if match is None or _BARE_DIGEST.fullmatch(image) or len(_image_path(match["name"])) > _LONGEST_PATH:
         return "IfNotPresent"
     tag = match["tag"] or ("" if match["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"

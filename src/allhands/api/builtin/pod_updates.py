@@ -130,8 +130,8 @@ def _without_seconds(toleration: Manifest) -> Manifest:
 
 def _check_removed_gates(new: list[Manifest], old: list[Manifest], errors: list[FieldError]) -> None:
     before = {gate.get("name", "") for gate in old}
-    for index, gate in enumerate(new):
-        name = gate.get("name", "")
+    last_places = {gate.get("name", ""): index for index, gate in enumerate(new)}
+    for name, index in last_places.items():
         if name not in before:
             detail = f"only deletion is allowed, but found new scheduling gate '{name}'"
             errors.append(forbidden(f"spec.schedulingGates[{index}].name", detail))

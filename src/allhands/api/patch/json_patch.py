@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NoReturn
 
+import msgspec
+
 from allhands.api.errors import go_quote
-from allhands.api.patch.errors import malformed, not_applicable, too_large, wrong_json_type
+from allhands.api.patch.errors import PatchError, malformed, not_applicable, too_large, wrong_json_type
 from allhands.api.patch.values import copied, same
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from allhands.api.document import Json, Manifest
 
 MAX_OPERATIONS: Final = 10_000
+MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
+"""Of all copies of a patch together; each could double the document."""
 
 _match_index = re.compile("[+-]?[0-9]{1,18}").fullmatch
 
@@ -33,12 +37,19 @@ def json_patch(document: Json, patch: Json) -> Json:
     if len(operations) > MAX_OPERATIONS:
         text = "The allowed maximum operations in a JSON patch is %d, got %d"
         raise too_large(text % (MAX_OPERATIONS, len(operations)))
-    result = copied(document)
+    result, copied_bytes = copied(document), 0
     for operation in operations:
         kind = operation.get("op") or "unknown"
         apply = _OPERATIONS.get(kind)
         if apply is None:
             raise not_applicable(f"Unexpected kind: {kind}")
+        if kind == "copy":
+            copied_bytes += _copy_bytes(result, operation)
+            if copied_bytes > MAX_COPIED_BYTES:
+                size = (
+                    f"the accumulated size increase of copy is {copied_bytes}, exceeding the limit {MAX_COPIED_BYTES}"
+                )
+                raise not_applicable(f"Unable to complete the copy, {size}")
         result = apply(result, operation)
     return result
 
@@ -148,6 +159,15 @@ def _copy(document: Json, operation: Manifest) -> Json:
     except _Fault as fault:
         raise not_applicable(f"error while adding value during copy: {fault}") from None
     return document
+
+
+def _copy_bytes(document: Json, operation: Manifest) -> int:
+    """How much a copy adds; nothing if it does not apply, which it is to say itself."""
+    try:
+        container, key = _find(document, _member(operation, "from", "copy"), "")
+        return len(msgspec.json.encode(_get(container, key)))
+    except (PatchError, _Fault):
+        return 0
 
 
 def _test(document: Json, operation: Manifest) -> Json:

@@ -228,12 +228,21 @@ def _union(paths: list[Step]) -> Step:
     return lambda values: [found for path in paths for found in path(values)]
 
 
+MAX_DIGITS = 18
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise PathSyntaxError(f"strconv.Atoi: parsing {text[:MAX_DIGITS]}…: value out of range")
+    return int(text)
+
+
 def _slice(first: str, second: str | None, third: str | None) -> Step:
     """`[start:stop:step]`, of which `[start]` is the one element: not as forgiving as Python's own slices."""
-    start = int(first) if first not in ("", "-") else 0
+    start = _integer(first) if first not in ("", "-") else 0
     alone = second is None
-    stop = start + 1 if second is None else int(second[1:]) if second not in (":", ":-") else None
-    step = int(third[1:]) if third not in (None, ":", ":-") and third is not None else 1
+    stop = start + 1 if second is None else _integer(second[1:]) if second not in (":", ":-") else None
+    step = _integer(third[1:]) if third not in (None, ":", ":-") and third is not None else 1
 
     def bounds(length: int) -> tuple[int, int]:
         low = start + length if start < 0 else start
