@@ -45,14 +45,11 @@ class Shape(Protocol):
     def decoded(self, body: bytes) -> Manifest | None:
         """The text's document in normal form, if nothing is wrong with it; None if it has to be looked at."""
 
-    def stored_form(self, document: Manifest) -> Manifest:
-        """A checked document, after rules added to it, as it is stored and shown."""
-
     def encoded(self, document: Manifest) -> bytes:
-        """The text of `stored_form`, kind and version first."""
+        """A checked document, after rules added to it, as the text that is stored and shown, kind and version first."""
 
     def worked_form(self, stored: Manifest) -> Manifest:
-        """A stored document as rules work on it: the way back from `stored_form`."""
+        """A stored document as rules work on it: the way back from what is stored."""
 
 
 class Checked(msgspec.Struct):

@@ -94,13 +94,6 @@ def _headed(kind: Kind, document: Manifest) -> Manifest:
     }
 
 
-def finish(kind: Kind, document: Manifest) -> None:
-    """Brings a document that rules have worked on into the form that is stored, in place."""
-    stored = kind.shape.stored_form(document)
-    document.clear()
-    document |= _headed(kind, stored)
-
-
 def read(kind: Kind, body: Manifest | bytes, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
     """`decode`, `check_kind` and `in_normal_form` in one."""
     if isinstance(body, bytes) and (decoded := kind.shape.decoded(body)) is not None:

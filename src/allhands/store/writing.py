@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 MAX_GENERATED_PREFIX = 58
 NAME_TRIES = 8
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_NULL = b":null"
 _NOT_YET = "0"
 """The version of an object that is not stored yet; it keeps the field's place."""
 
@@ -234,14 +235,16 @@ def replace(
     subresource: str,
 ) -> Document:
     """Puts `new` in the place of `record`, as far as a client may."""
-    before = record.manifest() | {"apiVersion": kind.api_version}
     _check_version(kind, new, record)
-    errors = (_update_status if subresource == "status" else _update_object)(kind, new, before)
+    old = record.manifest() | {"apiVersion": kind.api_version}
+    if _NULL in record.raw:
+        old = kind.shape.worked_form(old)
+    errors = (_update_status if subresource == "status" else _update_object)(kind, new, old)
     if errors:
         _refuse_if(kind, new, errors)
-    if new == before:
+    if new == old:
         return Document(shown(kind, record.raw), warnings)
-    return _put(store, kind, record, new, warnings, options)
+    return _put(store, kind, record, new, warnings, options, finished=False)
 
 
 def _put(
@@ -252,16 +255,17 @@ def _put(
     warnings: tuple[str, ...],
     options: WriteOptions,
     fields: tuple[str, ...] | None = None,
+    *,
+    finished: bool = True,
 ) -> Document:
     """Stores what was accepted; an object that only waited for its last finalizer goes."""
     collection = store.collection(kind)
-    if _is_finished(new["metadata"]):
-        if not options.dry_run:
-            store.commit(collection, record, None)
-        return Document(make_record(kind, new, record.version, fields).raw, warnings)
-    if options.dry_run:
-        return Document(make_record(kind, new, record.version, fields).raw, warnings)
-    return Document(shown(kind, store.commit(collection, record, new, fields).raw), warnings)
+    goes = _is_finished(new["metadata"])
+    if goes and not options.dry_run:
+        store.commit(collection, record, None)
+    if goes or options.dry_run:
+        return Document(make_record(kind, new, record.version, fields, finished=finished).raw, warnings)
+    return Document(shown(kind, store.commit(collection, record, new, fields, finished=finished).raw), warnings)
 
 
 def check_uid(kind: Kind, uid: str, record: Record, *, dry_run: bool) -> None:
@@ -300,27 +304,22 @@ def _refuse_odd_version(version: str | None) -> None:
         raise StatusError(500, "", f"strconv.ParseUint: parsing {go_quote(version)}: invalid syntax")
 
 
-def _update_object(kind: Kind, new: Manifest, before: Manifest) -> list[FieldError]:
-    keep_server_metadata(new["metadata"], before["metadata"])
+def _update_object(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]:
+    keep_server_metadata(new["metadata"], old["metadata"])
     if kind.has_status:
         new.pop("status", None)
-    old = kind.shape.worked_form(before)
-    if kind.has_status and "status" in old:
-        new["status"] = old["status"]
+        if "status" in old:
+            new["status"] = old["status"]
     kind.rules.default(new)
     admit_update(kind, new, old)
     kind.rules.prepare_update(new, old)
     if kind.has_generation and kind.generation_rises and _desired_state(kind, new) != _desired_state(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    errors = validate_metadata_update(new, old) + kind.rules.validate_update(new, old)
-    if not errors:
-        bodies.finish(kind, new)
-    return errors
+    return validate_metadata_update(new, old) + kind.rules.validate_update(new, old)
 
 
-def _update_status(kind: Kind, new: Manifest, before: Manifest) -> list[FieldError]:
+def _update_status(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]:
     """Through the status sub-resource only the status changes; built-in kinds let labels and the like pass too."""
-    old = kind.shape.worked_form(before)
     status, metadata = new.get("status"), new["metadata"]
     new.clear()
     new |= old
@@ -331,10 +330,7 @@ def _update_status(kind: Kind, new: Manifest, before: Manifest) -> list[FieldErr
     keep_server_metadata(new["metadata"], old["metadata"])
     kind.rules.default(new)
     kind.rules.prepare_status(new, old)
-    errors = validate_metadata_update(new, old) + kind.rules.validate_status(new, old)
-    if not errors:
-        bodies.finish(kind, new)
-    return errors
+    return validate_metadata_update(new, old) + kind.rules.validate_status(new, old)
 
 
 def keep_server_metadata(new: Manifest, old: Manifest) -> None:

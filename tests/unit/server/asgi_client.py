@@ -30,9 +30,6 @@ class AnyShape:
         del body
         return None
 
-    def stored_form(self, document: Manifest) -> Manifest:
-        return document
-
     def encoded(self, document: Manifest) -> bytes:
         return msgspec.json.encode(document)
 

@@ -44,9 +44,6 @@ class TypedShape:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    def stored_form(self, document: Manifest) -> Manifest:
-        return self._schema.stored_form(document)
-
     def encoded(self, document: Manifest) -> bytes:
         return self._schema.encoded(document)
 

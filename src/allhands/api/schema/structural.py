@@ -59,10 +59,6 @@ class StructuralShape:
         del body  # nothing is won by decoding apart from checking
         return None
 
-    def stored_form(self, document: Manifest) -> Manifest:
-        """Go writes custom objects as they are, without nulls of its own."""
-        return dict(document)
-
     def encoded(self, document: Manifest) -> bytes:
         return msgspec.json.encode(document)
 

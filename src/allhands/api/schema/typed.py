@@ -173,12 +173,8 @@ class TypedSchema:
         """`normal_form` straight from text."""
         return msgspec.to_builtins(self._decoder.decode(body))  # type: ignore[no-any-return]
 
-    def stored_form(self, document: Manifest) -> Manifest:
-        """The document as the server stores and shows it, which is `normal_form` plus the nulls that Go writes."""
-        return msgspec.to_builtins(msgspec.convert(document, self._stored, dec_hook=_canonicalise))  # type: ignore[no-any-return]
-
     def encoded(self, document: Manifest) -> bytes:
-        """The text of `stored_form`, without the detour over plain values."""
+        """The text that the server stores and shows: `normal_form` plus the nulls that Go writes."""
         return _encoder.encode(msgspec.convert(document, self._stored, dec_hook=_canonicalise))
 
 
