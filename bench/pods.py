@@ -1,7 +1,8 @@
 """The pods that are written and held: what a training job's template really looks like, and a small one.
 
 The large one is about 4.75 KB of JSON as sent. A *gang* of them has equal specs, as pods of one job have; in the other
-variety every spec differs in one environment variable, so that nothing remembered about a spec helps.
+varieties every worker is told a rank in an environment variable of its own (*ranked*), or has an image of its own, so
+that nothing remembered about a spec helps (*different*).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NAMESPACES = Resource("", "v1", "namespaces")
 GANG_SIZE = 100
 
 Size = Literal["large", "small"]
-Variety = Literal["equal", "different"]
+Variety = Literal["equal", "ranked", "different"]
 
 _run_numbers = itertools.count()
 """Never twice in a process: a spec of an earlier round must not be an old acquaintance either."""
@@ -56,8 +57,10 @@ def bodies(
     made = []
     for number in range(first, first + count):
         pod = make(number, owner)
-        if variety == "different":
-            pod["spec"]["containers"][0]["env"].append({"name": "RUN_ID", "value": f"run-{next(_run_numbers):08d}"})
+        if variety == "ranked":
+            pod["spec"]["containers"][0]["env"].append({"name": "RANK", "value": f"{next(_run_numbers):08d}"})
+        elif variety == "different":
+            pod["spec"]["containers"][0]["image"] = f"registry.example/training:1.4.{next(_run_numbers)}"
         if nodes:
             pod["spec"]["nodeName"] = f"node-{number % nodes:05d}"
         made.append(msgspec.json.encode(pod))

@@ -70,7 +70,7 @@ def report(*, quick: bool) -> Report:
         command=command_line("writes", quick=quick),
         settings=(
             f"pods: large {sizes['large']} bytes of JSON as sent, small {sizes['small']}; both sides validate strictly",
-            "equal = the specs of one gang; different = an environment value differs in each",
+            "equal = the specs of one gang; ranked = an environment value differs in each; different = the image does",
             f"{plan.rounds} interleaved rounds; per round {plan.ours} pods on our side, {plan.real} on the other",
             collector.described() + "; the real server's client always has it tuned",
             f"kube-apiserver: {best} connections were best of ({found}); etcd without fsync",

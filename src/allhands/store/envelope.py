@@ -69,3 +69,43 @@ def closed(kind: Kind, metadata: Manifest, spec: bytes, status: bytes) -> Manife
         "spec": msgspec.Raw(spec),
         "status": msgspec.Raw(status),
     }
+
+
+_HOLE = "\0a value of its own\0"
+_HOLE_TEXT = msgspec.json.encode(_HOLE)
+
+
+def without_values(spec: bytes) -> tuple[bytes, list[str]] | None:
+    """The spec with its plain environment values taken out, and those values in order; None if it has none.
+
+    The pods of a gang often differ in nothing else: each is told its rank. A value may be any text, so nothing that the
+    server decides depends on it. (An empty one does matter: it is not stored, so it stays in.)"""
+    try:
+        decoded = msgspec.json.decode(spec)
+        values = [
+            (variable, variable["value"])
+            for field in ("initContainers", "containers")
+            for container in decoded.get(field) or ()
+            for variable in container.get("env") or ()
+            if len(variable) == 2 and variable.get("name") and variable.get("value")
+        ]
+    except (msgspec.DecodeError, AttributeError, TypeError, KeyError):
+        return None
+    if not values or not all(isinstance(value, str) for _, value in values):
+        return None
+    for variable, _ in values:
+        variable["value"] = _HOLE
+    return _encoder.encode(decoded), [value for _, value in values]
+
+
+def pieces_around(blank: bytes) -> tuple[bytes, ...]:
+    """The text of a spec without values, cut where they belong."""
+    return tuple(blank.split(_HOLE_TEXT))
+
+
+def filled(pieces: tuple[bytes, ...], values: list[str]) -> bytes:
+    """The spec with the values in their places."""
+    parts = [pieces[0]]
+    for piece, value in zip(pieces[1:], values, strict=True):
+        parts += [_encoder.encode(value), piece]
+    return b"".join(parts)

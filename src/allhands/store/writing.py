@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
     from allhands.store.collection import Collection
-    from allhands.store.memo import MemoKey, Twin
+    from allhands.store.memo import Known, Twin
     from allhands.store.store import Store
 
 MAX_GENERATED_PREFIX = 58
@@ -54,21 +54,20 @@ class _Draft(msgspec.Struct):
     document: Manifest
     warnings: tuple[str, ...] = ()
     twin: Twin | None = None
-    key: MemoKey | None = None
+    known: Known | None = None
     """Under which to remember what becomes of it."""
 
 
 def _draft(store: Store, kind: Kind, body: Manifest | bytes, options: WriteOptions) -> _Draft:
-    key: MemoKey | None = None
+    known: Known | None = None
     envelope = opened(kind, body) if kind.rules.spec_decides is not never else None
     if envelope is not None and not kind.rules.metadata_decides(envelope.metadata):
-        key = store.memo.key(kind, envelope)
-        twin = store.memo.get(key)
-        if twin is not None:
-            return _Draft(closed(kind, envelope.metadata, twin.spec, twin.status), twin=twin)
+        known = store.memo.look_up(kind, bytes(envelope.spec))
+        if known.twin is not None:
+            return _Draft(closed(kind, envelope.metadata, known.spec(), known.twin.status), twin=known.twin)
     document, warnings = bodies.read(kind, body, options.field_validation)
     # A spec with unknown fields must be complained about every time.
-    return _Draft(document, warnings, key=None if warnings or options.field_validation == "Ignore" else key)
+    return _Draft(document, warnings, known=None if warnings or options.field_validation == "Ignore" else known)
 
 
 def create(
@@ -103,8 +102,8 @@ def _create(
         raw = msgspec.json.encode(document) if finished else kind.shape.encoded(document)
         return Document(raw, draft.warnings, created=True)
     record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None, finished=finished)
-    if draft.key is not None:
-        store.memo.put(draft.key, kind, document, record)
+    if draft.known is not None:
+        store.memo.put(draft.known, kind, document, record)
     return Document(shown(kind, record.raw), draft.warnings, created=True)
 
 
