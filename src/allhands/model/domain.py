@@ -11,12 +11,15 @@ from allhands.model.tree import TreeError, children_by_name, parents_by_name, pa
 
 
 class Domain(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`nodes` are those directly in it; those of the domains below it are not repeated."""
+    """`nodes` are those directly in it; those of the domains below it are not repeated. `tree` names the tree."""
 
     name: str
     tier: int
     parent: str | None = None
     nodes: tuple[str, ...] = ()
+    tier_name: str = ""
+    healthy: bool = True
+    tree: str = ""
 
 
 class DomainTree(msgspec.Struct, frozen=True):

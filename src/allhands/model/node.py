@@ -39,7 +39,7 @@ UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", TaintEffe
 _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-class Toleration(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class Toleration(msgspec.Struct, frozen=True, rename="camel", gc=False):
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -81,10 +81,23 @@ class NodeCondition(msgspec.Struct, frozen=True):
     status: str
 
 
+class NodeImage(msgspec.Struct, frozen=True, gc=False):
+    """An image that the node already has; any of its names means it."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeImageDocument(msgspec.Struct, frozen=True, rename="camel"):
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatusDocument(msgspec.Struct, frozen=True):
     allocatable: dict[str, str | int | float] | None = None
     capacity: dict[str, str | int | float] | None = None
     conditions: tuple[NodeCondition, ...] | None = None
+    images: tuple[NodeImageDocument, ...] | None = None
 
 
 class NodeDocument(msgspec.Struct, frozen=True):
@@ -104,6 +117,7 @@ class Node(msgspec.Struct, frozen=True):
     ready: bool = False
     allocatable: ResourceVector = EMPTY
     capacity: ResourceVector = EMPTY
+    images: tuple[NodeImage, ...] = ()
 
     @staticmethod
     def from_document(document: NodeDocument) -> "Node":
@@ -120,6 +134,7 @@ class Node(msgspec.Struct, frozen=True):
             # The API server defaults it so; an older object may lack it.
             allocatable=capacity if allocatable is None else ResourceVector.from_quantities(allocatable),
             capacity=capacity,
+            images=tuple(NodeImage(it.names or (), it.size_bytes) for it in status.images or ()),
         )
 
     def repelling_taint(self, tolerations: Iterable[Toleration]) -> Taint | None:

@@ -4,6 +4,7 @@ The rule of what "whole" means lives here and nowhere else; who counts the membe
 is decided from its own fields only: nothing here looks at a cluster.
 """
 
+import enum
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -38,11 +39,38 @@ class TaskMinimum(msgspec.Struct, frozen=True):
     min_count: int
 
 
+class TopologyMode(enum.StrEnum):
+    """HARD: within one domain or not at all. SOFT: as close as possible."""
+
+    HARD = "Hard"
+    SOFT = "Soft"
+
+
+class TopologyRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """That all members must or should be in one domain: of the tier `highest_tier` or closer, or of the tier called
+    `tier_name`. With neither, the widest domain will do. `tree` says in which tree, None if there is only one."""
+
+    mode: TopologyMode
+    highest_tier: int | None = None
+    tier_name: str | None = None
+    tree: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.highest_tier is not None and self.tier_name is not None:
+            raise ValueError(
+                f'topology: a tier is given by its number ({self.highest_tier}) or its name ("{self.tier_name}"), '
+                "not by both"
+            )
+        if self.tier_name == "":
+            raise ValueError("topology: the name of a tier must not be empty")
+
+
 class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of a group, with parts of its own. Counts include the members of all parts below.
 
     It is whole when it has `min_count` members, each task its minimum, and `min_children` of its children (None: all)
-    are whole. It is elastic from there up to `max_count` members (None: as many as come).
+    are whole. It is elastic from there up to `max_count` members (None: as many as come). `topology` binds all its
+    members, those of the parts below included; the rule of the outermost part is that of the whole group.
     """
 
     name: str = ""
@@ -51,6 +79,7 @@ class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     task_minimums: tuple[TaskMinimum, ...] = ()
     children: tuple["SubGroup", ...] = ()
     min_children: int | None = None
+    topology: TopologyRule | None = None
 
     def __post_init__(self) -> None:
         where = f'sub-group "{self.name}"' if self.name else "group"
@@ -106,7 +135,12 @@ class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`accounts` are charged for all it uses, each with every account above it; empty means its queue alone."""
+    """`accounts` are charged for all it uses, each with every account above it; empty means its queue alone.
+
+    start_timeout: how long bound members may take to start. min_run: how long it runs before it may be preempted.
+    grace: what its pods get to end when they are. deadline and not_before are moments, since 1970. `features` are
+    whole numbers about it, by sorted name, that a learned plugin may read and nothing else does.
+    """
 
     namespace: str
     name: str
@@ -118,6 +152,14 @@ class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     created_at_seconds: int = 0
     expected_duration_seconds: int | None = None
+    preemptible: bool = True
+    start_timeout_seconds: int | None = None
+    min_run_seconds: int = 0
+    deadline_seconds: int | None = None
+    not_before_seconds: int | None = None
+    suspended: bool = False
+    grace_seconds: int | None = None
+    features: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.members.name:
@@ -131,6 +173,13 @@ class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(f'pod-group "{self.key}": an account is charged twice: {", ".join(self.accounts)}')
         if self.expected_duration_seconds is not None and self.expected_duration_seconds < 0:
             raise ValueError(f'pod-group "{self.key}": negative duration {self.expected_duration_seconds} s')
+        for what in ("start_timeout_seconds", "min_run_seconds", "grace_seconds"):
+            seconds = getattr(self, what)
+            if seconds is not None and seconds < 0:
+                raise ValueError(f'pod-group "{self.key}": {what} must not be negative, got {seconds}')
+        names = [name for name, _ in self.features]
+        if names != sorted(set(names)):
+            raise ValueError(f'pod-group "{self.key}": features must be sorted and distinct, got {", ".join(names)}')
 
     @property
     def key(self) -> str:
@@ -155,6 +204,7 @@ class FlatSubGroup(msgspec.Struct, frozen=True):
     max_count: int | None = None
     task_minimums: tuple[TaskMinimum, ...] = ()
     min_children: int | None = None
+    topology: TopologyRule | None = None
 
 
 def nest_subgroups(rows: Iterable[FlatSubGroup]) -> tuple[SubGroup, ...]:
@@ -172,7 +222,9 @@ def nest_subgroups(rows: Iterable[FlatSubGroup]) -> tuple[SubGroup, ...]:
     for name in reversed(ordered):
         row = row_by_name[name]
         below = tuple(nested[child] for child in children[name])
-        nested[name] = SubGroup(name, row.min_count, row.max_count, row.task_minimums, below, row.min_children)
+        nested[name] = SubGroup(
+            name, row.min_count, row.max_count, row.task_minimums, below, row.min_children, row.topology
+        )
     return tuple(nested[name] for name, parent in parents.items() if parent is None)
 
 

@@ -65,11 +65,7 @@ class Account(msgspec.Struct, frozen=True, omit_defaults=True, tag="account"):
             raise ValueError(
                 f'account "{self.name}": weight must not be negative, got {self.weight_millis} thousandths'
             )
-        seen = set()
-        for quota in self.quotas:
-            if (over := (quota.flavor, quota.resource)) in seen:
-                raise ValueError(f'account "{self.name}": two quotas for "{over[1]}" in flavor "{over[0]}"')
-            seen.add(over)
+        _check_distinct(f'account "{self.name}"', self.quotas)
 
     def quota(self, resource: str, flavor: str = ANY_FLAVOR) -> Quota | None:
         """The quota over exactly this flavor and resource, or None if nothing is said about it."""
@@ -103,10 +99,47 @@ class QueueState(enum.StrEnum):
         return self is QueueState.DRAIN
 
 
+class QueueOrder(enum.StrEnum):
+    """Who is next. Strict: nobody passes the first. Best effort: those who fit may pass. Fair: the least served."""
+
+    FIFO_STRICT = "StrictFIFO"
+    FIFO_BEST_EFFORT = "BestEffortFIFO"
+    FAIR = "Fair"
+
+
+class ShareBy(enum.StrEnum):
+    """Between whom a queue is shared evenly."""
+
+    NONE = "None"
+    USER = "User"
+    NAMESPACE = "Namespace"
+
+
 class Queue(Account, frozen=True, omit_defaults=True, tag="queue"):
-    """An account that groups are submitted to."""
+    """An account that groups are submitted to.
+
+    `per_user` limits each user to the `capability` of these quotas. `preempt_within` lets its groups preempt each
+    other by priority, `can_reclaim` lets it take back what others borrow, `backfill` lets small groups pass in time.
+    """
 
     state: QueueState = QueueState.OPEN
+    order: QueueOrder = QueueOrder.FIFO_BEST_EFFORT
+    max_running_groups: int | None = None
+    per_user: tuple[Quota, ...] = ()
+    max_running_groups_per_user: int | None = None
+    default_duration_seconds: int | None = None
+    preempt_within: bool = True
+    can_reclaim: bool = True
+    backfill: bool = True
+    share_by: ShareBy = ShareBy.NONE
+
+    def __post_init__(self) -> None:
+        Account.__post_init__(self)
+        for name in ("max_running_groups", "max_running_groups_per_user", "default_duration_seconds"):
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                raise ValueError(f'queue "{self.name}": {name} must not be negative, got {number}')
+        _check_distinct(f'queue "{self.name}": for each user', self.per_user)
 
 
 class AccountForest(msgspec.Struct, frozen=True):
@@ -131,3 +164,11 @@ class AccountForest(msgspec.Struct, frozen=True):
     def charged(self, names: Iterable[str]) -> tuple[str, ...]:
         """Every account that use by these is charged to: each one's path, none twice."""
         return tuple(dict.fromkeys(above for name in names for above in self.path(name)))
+
+
+def _check_distinct(where: str, quotas: Iterable[Quota]) -> None:
+    seen = set()
+    for quota in quotas:
+        if (over := (quota.flavor, quota.resource)) in seen:
+            raise ValueError(f'{where}: two quotas for "{over[1]}" in flavor "{over[0]}"')
+        seen.add(over)

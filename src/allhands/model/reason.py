@@ -25,6 +25,7 @@ class Reason(enum.StrEnum):
     SCHEDULING_GATED = "SchedulingGated"
     INSUFFICIENT_RESOURCES = "InsufficientResources"
     NEVER_FITS = "NeverFits"
+    GROUP_NEVER_FITS = "GroupNeverFits"
     NO_MATCHING_NODE = "NoMatchingNode"
     UNTOLERATED_TAINT = "UntoleratedTaint"
     TOPOLOGY = "TopologyUnsatisfied"
@@ -44,9 +45,11 @@ class Reason(enum.StrEnum):
     NOT_BEFORE = "StartTimeNotReached"
     SUSPENDED = "Suspended"
     BACKING_OFF = "BackingOff"
+    START_FAILED = "StartFailed"
     AWAITING_PREEMPTION = "AwaitingPreemption"
     AWAITING_NODES = "AwaitingNodes"
     PARTLY_BOUND = "PartlyBound"
+    AT_MAXIMUM = "AtMaximum"
     INVALID = "Invalid"
 
 
@@ -56,11 +59,12 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.SCHEDULING_GATED: "{gated} of {total} pods are held back by scheduling gates ({gates}).",
     Reason.INSUFFICIENT_RESOURCES: "{fits} of the {need} pods fit now; {resource} is short by {short}.",
     Reason.NEVER_FITS: "A pod asks for {request} of {resource}, but the largest node has {largest}.",
+    Reason.GROUP_NEVER_FITS: "With every other group gone, there would still be no room for its {need} pods together.",
     Reason.NO_MATCHING_NODE: "None of {nodes} nodes matches the pod's node selector and affinity.",
     Reason.UNTOLERATED_TAINT: "{tainted} of {nodes} nodes have a taint that the pod does not tolerate ({taint}).",
     Reason.TOPOLOGY: "No domain of tier {tier} has room for {need} pods; the best of {domains} holds {fits}.",
     Reason.AFFINITY: "{fits} of the {need} pods fit with respect to where other pods must or must not be.",
-    Reason.VOLUME_NOT_READY: 'Volume claim "{claim}" is not ready.',
+    Reason.VOLUME_NOT_READY: 'Volume claim "{claim}" is not ready: {problem}.',
     Reason.DEVICE_NOT_AVAILABLE: "{have} of {need} devices of class {device_class} are available.",
     Reason.QUEUE_NOT_FOUND: 'Queue "{queue}" does not exist.',
     Reason.QUEUE_CLOSED: 'Queue "{queue}" is closed.',
@@ -82,12 +86,24 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.NOT_BEFORE: "It must not start before {time}.",
     Reason.SUSPENDED: "It is suspended.",
     Reason.BACKING_OFF: "Its last start failed; attempt {attempt} comes at {time}.",
+    Reason.START_FAILED: "{unstarted} pods were bound and did not start within {seconds} s ({nodes}).",
     Reason.AWAITING_PREEMPTION: "{victims} pods are leaving to make room for it.",
     Reason.AWAITING_NODES: "{need} pods wait for new nodes.",
     Reason.PARTLY_BOUND: "{bound} of the {need} pods that must run together are bound; the rest has no room now.",
+    Reason.AT_MAXIMUM: "It runs with {have} pods, which is the most that it may have; {waiting} more exist.",
     Reason.INVALID: "{problem}",
 }
 """The standard sentence of each reason; the names in braces are the numbers that it needs."""
+
+
+AFTER: Final = 'It can start once "{after}" has ended, expected at {expected}.'
+AFTER_IN_DOMAINS: Final = '{serving} could hold it once "{after}" has ended, expected at {expected}.'
+AFTER_UNKNOWN: Final = 'It waits for "{after}" too, and nobody knows when that ends.'
+"""What is added to a reason that ends with time: when, and after whom."""
+HELD_BY_OTHERS: Final = '"{claim}" cannot be used now: {problem}.'
+AVOIDED: Final = "Nodes on which its last start failed are left out ({avoided})."
+TAKEN_BACK: Final = "None of them has started, so they are taken back, and the group waits for room for all."
+"""What is added to a reason for want of room: what else is in the way, and what is done about it."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -107,6 +123,11 @@ class Explanation(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         # A value is data and may hold braces, but a sentence stays on one line.
         return " ".join(self.message.format(**dict(self.numbers)).split())
+
+    def with_more(self, sentence: str, **numbers: Number) -> Explanation:
+        """The same reason with a further sentence."""
+        both = {**dict(self.numbers), **numbers}
+        return Explanation(self.reason, f"{self.message} {sentence}", tuple(sorted(both.items())))
 
     def number(self, name: str) -> Number:
         return dict(self.numbers)[name]

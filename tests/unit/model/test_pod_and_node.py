@@ -51,6 +51,8 @@ def test_a_pod_is_read_from_its_json() -> None:
         node_selector={"zone": "a"},
         tolerations=(Toleration(key="k", operator="Exists", toleration_seconds=5),),
         requests=ResourceVector.of({"cpu": 500, "memory": 1 << 30}),
+        images=("i:latest",),
+        container_count=1,
     )
     assert read.key == "ml/w-0"
 

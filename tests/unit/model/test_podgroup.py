@@ -1,12 +1,23 @@
 """When a group is whole, and which groups cannot exist."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from allhands.model.identity import Identity
-from allhands.model.podgroup import PodGroup, Shortfall, Slot, SubGroup, TaskMinimum
+from allhands.model.podgroup import (
+    FlatSubGroup,
+    PodGroup,
+    Shortfall,
+    Slot,
+    SubGroup,
+    TaskMinimum,
+    TopologyMode,
+    TopologyRule,
+    nest_subgroups,
+)
 
 
 def part(name: str, min_count: int, **fields: object) -> SubGroup:
@@ -102,3 +113,43 @@ def test_an_impossible_group_is_refused(make: Callable[[], object], message: str
     with pytest.raises(ValueError, match=r".") as refused:
         make()
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TopologyRule(TopologyMode.HARD, 2, "rack"), "its number (2) or its name"),
+        (lambda: TopologyRule(TopologyMode.SOFT, tier_name=""), "must not be empty"),
+        (lambda: PodGroup("ns", "g", "q", start_timeout_seconds=-1), "start_timeout_seconds must not be negative"),
+        (lambda: PodGroup("ns", "g", "q", min_run_seconds=-5), "min_run_seconds must not be negative"),
+        (lambda: PodGroup("ns", "g", "q", grace_seconds=-5), "grace_seconds must not be negative"),
+        (lambda: PodGroup("ns", "g", "q", features=(("b", 1), ("a", 2))), "features must be sorted"),
+        (lambda: PodGroup("ns", "g", "q", features=(("a", 1), ("a", 2))), "features must be sorted"),
+    ],
+    ids=[
+        "a tier by number and by name",
+        "a tier without a name",
+        "a negative time to start",
+        "a negative time to run",
+        "a negative grace",
+        "features out of order",
+        "a feature twice",
+    ],
+)
+def test_rules_and_times_that_cannot_be(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+def test_the_topology_of_a_listed_sub_group_is_kept() -> None:
+    rule = TopologyRule(TopologyMode.HARD, tier_name="rack", tree="fabric")
+    (outer,) = nest_subgroups([FlatSubGroup("a"), FlatSubGroup("b", "a", topology=rule)])
+    assert outer.topology is None
+    assert outer.children[0].topology == rule
+
+
+def test_a_group_is_preemptible_and_free_to_start_unless_it_says_otherwise() -> None:
+    group = PodGroup("ns", "g", "q")
+    assert group.preemptible
+    assert not group.suspended
+    assert (group.not_before_seconds, group.deadline_seconds, group.min_run_seconds) == (None, None, 0)

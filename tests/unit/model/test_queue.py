@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from allhands.model.queue import Account, AccountForest, Queue, QueueState, Quota
+from allhands.model.queue import Account, AccountForest, Queue, QueueOrder, QueueState, Quota, ShareBy
 
 
 def test_absent_and_zero_are_kept_apart_through_a_dump() -> None:
@@ -65,3 +65,31 @@ def test_an_account_with_two_quotas_for_one_thing_or_a_negative_weight_is_refuse
 )
 def test_what_a_queue_does_in_each_state(state: QueueState, accepts: bool, starts: bool, empties: bool) -> None:
     assert (state.accepts_groups, state.starts_groups, state.empties) == (accepts, starts, empties)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"max_running_groups": -1}, {"max_running_groups_per_user": -1}, {"default_duration_seconds": -1}],
+    ids=str,
+)
+def test_a_queue_with_a_negative_limit_is_refused(fields: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=f'queue "q": {next(iter(fields))} must not be negative'):
+        msgspec.convert({"type": "queue", "name": "q", **fields}, Queue)
+
+
+def test_a_user_cannot_have_two_limits_for_one_resource() -> None:
+    with pytest.raises(ValueError, match='queue "q": for each user: two quotas for "cpu"'):
+        Queue("q", per_user=(Quota("cpu", capability=1), Quota("cpu", capability=2)))
+
+
+def test_what_an_account_must_not_have_a_queue_must_not_have_either() -> None:
+    with pytest.raises(ValueError, match="weight must not be negative"):
+        Queue("q", weight_millis=-1)
+
+
+def test_a_plain_queue_lets_small_groups_pass_and_limits_nobody() -> None:
+    queue = Queue("q")
+    assert queue.order is QueueOrder.FIFO_BEST_EFFORT
+    assert queue.share_by is ShareBy.NONE
+    assert (queue.preempt_within, queue.can_reclaim, queue.backfill) == (True, True, True)
+    assert (queue.max_running_groups, queue.max_running_groups_per_user, queue.per_user) == (None, None, ())
