@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.processes import Reaper, Service, ServiceEndedError, free_ports, keep_logs, port_is_free, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
 LOGS = Path(__file__).parent / ".logs"
@@ -58,6 +58,7 @@ class ControlPlane:
         *,
         controllers: Sequence[str] = (),
         scheduler: bool = False,
+        scheduler_settings: Mapping[str, Any] | None = None,
         kwok: bool = False,
         kwok_stages: Path = KWOK_STAGES,
         api_flags: Sequence[str] = (),
@@ -70,6 +71,7 @@ class ControlPlane:
         self.ports: list[int] = []
         self._controllers = tuple(controllers)
         self._scheduler = scheduler
+        self._scheduler_settings = dict(scheduler_settings or {})
         self._kwok = kwok
         self._kwok_stages = kwok_stages
         self._api_flags = tuple(api_flags)
@@ -277,6 +279,7 @@ class ControlPlane:
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": 5000, "burst": 5000},
+            **self._scheduler_settings,
         }
         path.write_text(yaml.safe_dump(config))
         return path

@@ -1,0 +1,127 @@
+"""The feasible nodes of pods, straight from Kubernetes objects: what the real kube-scheduler is compared with.
+
+Each pod is looked at alone, as if no other pod were waiting. It goes through the same world, masks and counts as a
+cycle does; nothing is decided here that is not decided there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from allhands.core.facts import Facts
+from allhands.core.feasibility.neighbours import Neighbours
+from allhands.core.feasibility.static import StaticFeasibility
+from allhands.core.room import Room
+from allhands.core.world import World
+from allhands.model.node import Node, NodeDocument
+from allhands.model.pod import Pod
+from allhands.model.pod_document import PodDocument
+from allhands.model.volume import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageCapacity,
+    StorageClass,
+    VolumeAttachment,
+    VolumeFacts,
+)
+from allhands.model.volume_document import (
+    CSIDriverDocument,
+    CSINodeDocument,
+    PersistentVolumeClaimDocument,
+    PersistentVolumeDocument,
+    StorageCapacityDocument,
+    StorageClassDocument,
+    VolumeAttachmentDocument,
+)
+
+Manifest = dict[str, Any]
+Objects = Mapping[str, list[Manifest]]
+DocumentT = TypeVar("DocumentT")
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+NamedT = TypeVar("NamedT", bound=_Named)
+
+
+def feasible_nodes(world_objects: Objects, pods: list[Manifest]) -> list[frozenset[str]]:
+    """For each unbound pod, the names of the nodes where it could be placed now.
+
+    `world_objects` are manifests by kind. A pod nominated for a node counts for those whose priority is not higher.
+    """
+    facts = _facts(world_objects)
+    nodes = [Node.from_document(it) for it in _decoded(world_objects, "Node", NodeDocument)]
+    present = [Pod.from_document(it) for it in _decoded(world_objects, "Pod", PodDocument)]
+    asked = [Pod.from_document(msgspec.convert(manifest, PodDocument)) for manifest in pods]
+    found: dict[str, frozenset[str]] = {}
+    for priority in sorted({pod.priority for pod in asked}):
+        world = World()
+        world.set_facts(facts)
+        for node in nodes:
+            world.set_node(node)
+        for pod in present:
+            if pod.node_name or pod.priority >= priority:
+                world.set_pod(pod, ours=False)
+        equals = [pod for pod in asked if pod.priority == priority]
+        found.update(_feasible(world, equals))
+    return [found[pod.uid] for pod in asked]
+
+
+def _feasible(world: World, pods: list[Pod]) -> dict[str, frozenset[str]]:
+    for pod in pods:
+        world.set_pod(pod)
+    snapshot = world.snapshot()
+    room = Room(snapshot.columns)
+    static = StaticFeasibility(snapshot.columns)
+    neighbours = Neighbours(snapshot, room, static)
+    found = {pod.uid: frozenset[str]() for pod in pods}
+    for entry in snapshot.groups.values():
+        for members in entry.pending:
+            request = snapshot.columns.request(members.shape.requests)
+            if request is None:
+                continue
+            mask = static.mask(members.shape) & (room.fit(request, slice(None), 1) > 0)
+            if neighbours.is_dynamic(members.shape):
+                mask &= neighbours.mask(members.shape)
+            names = frozenset(snapshot.columns.names[row] for row in np.flatnonzero(mask).tolist())
+            found.update((ref.uid, names) for ref in members.pods)
+    return found
+
+
+def _facts(objects: Objects) -> Facts:
+    claims = _decoded(objects, "PersistentVolumeClaim", PersistentVolumeClaimDocument)
+    return Facts(
+        namespaces={it["metadata"]["name"]: it["metadata"].get("labels") or {} for it in objects.get("Namespace", ())},
+        volumes=VolumeFacts(
+            volumes=_named(
+                map(PersistentVolume.from_document, _decoded(objects, "PersistentVolume", PersistentVolumeDocument))
+            ),
+            claims={f"{it.namespace}/{it.name}": it for it in map(PersistentVolumeClaim.from_document, claims)},
+            classes=_named(map(StorageClass.from_document, _decoded(objects, "StorageClass", StorageClassDocument))),
+            nodes=_named(map(CSINode.from_document, _decoded(objects, "CSINode", CSINodeDocument))),
+            drivers=_named(map(CSIDriver.from_document, _decoded(objects, "CSIDriver", CSIDriverDocument))),
+            capacities=tuple(
+                map(StorageCapacity.from_document, _decoded(objects, "CSIStorageCapacity", StorageCapacityDocument))
+            ),
+            attachments=tuple(
+                map(VolumeAttachment.from_document, _decoded(objects, "VolumeAttachment", VolumeAttachmentDocument))
+            ),
+        ),
+    )
+
+
+def _decoded(objects: Objects, kind: str, document: type[DocumentT]) -> list[DocumentT]:
+    return [msgspec.convert(manifest, document) for manifest in objects.get(kind, ())]
+
+
+def _named(values: Iterable[NamedT]) -> dict[str, NamedT]:
+    return {it.name: it for it in values}
