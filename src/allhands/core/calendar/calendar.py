@@ -1,0 +1,277 @@
+"""What a cycle knows about time: where a group may go now without delaying anybody, and what is promised to whom.
+
+The first group that lacks nothing but room is promised some (EASY), or every such group is (conservative): from the
+time at which it is expected to fit. Whoever is asked later must leave that possible. Where no time is known, a group
+that has waited long gets the nodes that are easiest to empty. Never asks whether a group may start: queues do that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from allhands.core.calendar.counting import LEAST_WORK, WORK_PER_GROUP, WORK_PER_PROMISE, Budget
+from allhands.core.calendar.drain import chosen_room
+from allhands.core.calendar.estimates import FOREVER, Estimates
+from allhands.core.calendar.future import Future
+from allhands.core.calendar.kinds import Kinds
+from allhands.core.calendar.promises import Promises
+from allhands.core.calendar.releases import Running, Started
+from allhands.core.calendar.search import Ask, Search
+from allhands.core.calendar.tiers import FROM_THE_START, Tiers
+from allhands.core.calendar.windows import Windows, keep_amount
+from allhands.core.plan import Hold
+from allhands.core.policy import Backfill
+from allhands.model.reason import Reason
+from allhands.model.resources import PODS, ResourceVector
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from allhands.core.actions.placing import Placed
+    from allhands.core.calendar.search import Found
+    from allhands.core.calendar.windows import Window
+    from allhands.core.columns import Rows
+    from allhands.core.gang import Part
+    from allhands.core.snapshot import GroupEntry
+    from allhands.core.work import Work
+    from allhands.model.reason import Explanation
+
+__all__ = ["FROM_THE_START", "Blocked", "Calendar"]
+
+TIME_HELPS: Final = frozenset({Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY, Reason.AFFINITY, Reason.ROOM_RESERVED})
+"""Why there may be no room now, and some later."""
+
+
+class Blocked(NamedTuple):
+    """A group that lacks only room, or waits in a strict queue for one that does (`behind`)."""
+
+    entry: GroupEntry
+    kind: int
+    part: Part
+    within: Rows | None
+    why: Explanation
+    behind: str = ""
+
+
+class Calendar:
+    def __init__(self, work: Work, begun: Collection[str] = ()) -> None:
+        """`begun` are the groups that have some of the members that they must have, and not all."""
+        policy = work.policy
+        self._work = work
+        self._begun = begun
+        self.estimates = Estimates(work.queues, work.snapshot.facts.past_runs)
+        self.windows = Windows(work)
+        self.tiers = Tiers(work, self.windows)
+        self.blocked: list[Blocked] = []
+        """In the order in which they were asked."""
+        self.promises = Promises(len(work.snapshot.columns.resources))
+        self.found: dict[str, Found] = {}
+        """For whom a time was looked for, by key: when it was found, or who prevents it."""
+        is_conservative = policy.backfill is Backfill.CONSERVATIVE
+        per_group = WORK_PER_PROMISE if is_conservative else WORK_PER_GROUP
+        self.budget = Budget(max(policy.max_reservations * per_group, LEAST_WORK))
+        self.kinds = Kinds(self.windows)
+        self._known: dict[int, list[tuple[int, Found | None]]] = {}
+        """What was found for each kind of group, and for how long a run; None if there is no room for it at all."""
+        self._has_time: set[int] = set()
+        """Kinds of groups for one of which at least a time was found."""
+        self._last_time = 0
+        self._started: list[tuple[GroupEntry, Placed]] = []
+        self._running: Running | None = None
+        self._search: Search | None = None
+        self._searched_after = -1
+        most = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: policy.max_reservations}
+        self._times_left = self._drains_left = most[policy.backfill]
+        for window in self.windows.amounts():
+            self._keep_amount(window)
+
+    # -- where a group may go now
+
+    def work_for(self, entry: GroupEntry) -> Work:
+        """Where the group may go if it starts now."""
+        if self.tiers.is_open:
+            return self._work
+        return self.tiers.work_until(self.end_of(entry), self.windows.entitled(entry))
+
+    def work_of_running(self, entry: GroupEntry) -> Work:
+        """Where a group that runs, or has just been started, may get more members."""
+        if self.tiers.is_open:
+            return self._work
+        end = self.running.end_of(entry)
+        return self.tiers.work_until(self.end_of(entry) if end is None else end, self.windows.entitled(entry))
+
+    def owner_of_room(self, entry: GroupEntry) -> str:
+        """For whom the room is kept that the group does not get."""
+        return self.tiers.owner_before(self.end_of(entry), self.windows.entitled(entry))
+
+    def would_disturb(self, entry: GroupEntry) -> bool:
+        """Whether its pods, wherever they are, may keep away somebody who was promised room."""
+        if not self.tiers.is_delicate_before(self.end_of(entry)):
+            return False
+        return any(self._work.state(members.shape).is_noticed for members in entry.pending)
+
+    def end_of(self, entry: GroupEntry) -> int:
+        """When it would end if it started now."""
+        return self.estimates.end(entry.group, self._work.now)
+
+    def last_fall_before_end(self, entry: GroupEntry) -> int:
+        """All who end after this moment, and start now, have the same room as the group, or less."""
+        return FROM_THE_START if self.tiers.is_open else self.tiers.last_fall_before(self.end_of(entry))
+
+    # -- what happens
+
+    def started(self, entry: GroupEntry, placed: Placed) -> None:
+        self._started.append((entry, placed))
+
+    def refused(self, entry: GroupEntry, kind: int, part: Part, within: Rows | None, why: Explanation) -> None:
+        """The group lacks only room: it is promised some, if it is its turn."""
+        if why.reason in TIME_HELPS:
+            blocked = Blocked(entry, kind, part, within, why)
+            self.blocked.append(blocked)
+            if self._may_promise(blocked):
+                self._promise(blocked)
+
+    def behind(
+        self, entry: GroupEntry, kind: int, part: Part, within: Rows | None, why: Explanation, first: GroupEntry
+    ) -> None:
+        """The group is not asked, since another one of its queue does not start."""
+        self.blocked.append(Blocked(entry, kind, part, within, why, first.group.key))
+
+    def holds(self) -> list[Hold]:
+        """Who has been promised which nodes (each as often as it gets pods there), and from when."""
+        names = self._work.snapshot.columns.names
+        slots = self._work.snapshot.columns.column_by_resource[PODS]
+        return [
+            Hold(
+                it.owner,
+                tuple(names[row] for row in np.repeat(it.rows, it.amounts[slots]).tolist()),
+                None if it.is_drain else it.start,
+            )
+            for it in self.promises
+            if not it.is_of_window
+        ]
+
+    # -- times
+
+    @property
+    def running(self) -> Running:
+        if self._running is None:
+            self._running = Running(self._work, self.estimates, self._begun)
+        return self._running
+
+    def started_groups(self) -> list[Started]:
+        """What has started by now, and when it is expected to end."""
+        return [Started(entry, placed, self.end_of(entry)) for entry, placed in self._started]
+
+    def search_for(self, entry: GroupEntry | None = None) -> Search:
+        """A search that knows all that has started by now."""
+        if entry is not None and entry.bound:
+            # It must not be shown its own room as if that were to come free.
+            return self._new_search(Running(self._work, self.estimates, self._begun, without=entry.group.key))
+        if self._search is None or self._searched_after != len(self._started):
+            self._search = self._new_search(self.running)
+            self._searched_after = len(self._started)
+        return self._search
+
+    def earliest(self, blocked: Blocked, not_before: int = 0) -> tuple[Ask, Found | None]:
+        """When it fits. Never earlier than one before it that asked for the same, for no longer a time."""
+        entry = blocked.entry
+        seconds = self.estimates.duration(entry.group)
+        known = self._known.setdefault(blocked.kind, [])
+        length, hint = FOREVER if seconds is None else seconds, self._last_time
+        for other, found in known:
+            if other <= length:
+                if found is None or not found.is_known:
+                    return Ask(entry, blocked.part, blocked.within, seconds), found
+                not_before = max(not_before, found.time)
+            hint = max(hint, found.time) if found is not None and found.is_known else hint
+        ask = Ask(entry, blocked.part, blocked.within, seconds, self.windows.entitled(entry), not_before, hint)
+        found = self.search_for(entry).earliest(ask)
+        if found is not None or self.budget.left > 0:
+            known.append((length, found))
+        if found is not None:
+            self.found[entry.group.key] = found
+            if found.is_known:
+                self._has_time.add(blocked.kind)
+                self._last_time = found.time
+        return ask, found
+
+    def is_due_to_drain(self, entry: GroupEntry) -> bool:
+        """Whether it has waited so long that nodes are emptied for it."""
+        due = entry.group.created_at_seconds + self._work.policy.drain_after_seconds
+        if due > self._work.now:
+            self._work.wake_at(due)
+        return due <= self._work.now
+
+    def _new_search(self, running: Running) -> Search:
+        work = self._work
+        releases = running.with_started(self.started_groups())
+        if releases.known:
+            # Then those who are still there are expected to take longer.
+            work.wake_at(int(releases.times[0]))
+        if self._started:
+            # Their ends are counted from now, so a second later they are others.
+            work.wake_at(work.now + 1)
+        return Search(work, Future(work, releases, self.windows, self.promises), self.windows, self.budget)
+
+    # -- promises
+
+    def _may_promise(self, blocked: Blocked) -> bool:
+        if self._times_left:
+            return True
+        if self._begun and blocked.entry.group.key in self._begun:
+            return self._work.policy.backfill is not Backfill.OFF
+        # Where one that asks for the same has a time, nothing needs to be emptied.
+        return self._drains_left > 0 and blocked.kind not in self._has_time and self.is_due_to_drain(blocked.entry)
+
+    def _promise(self, blocked: Blocked) -> None:
+        ask, found = self.earliest(blocked)
+        if found is None:
+            return
+        is_begun = ask.entry.group.key in self._begun
+        future = self.search_for(ask.entry).future
+        if found.is_known:
+            if not self._times_left and not is_begun:
+                return
+            self._times_left -= not is_begun
+            promise, free = found.promise(ask, len(self.promises)), future.free_at(found.time)
+        else:
+            if not self._drains_left or not self.is_due_to_drain(ask.entry):
+                return
+            drained = chosen_room(self._work, future, self.windows, ask)
+            if drained is None:
+                return
+            self._drains_left -= 1
+            promise, free = drained, self._work.room.free.copy()
+        patience = self._patience(ask.entry)
+        self.tiers.promise(promise, free, patience=patience, is_delicate=self._is_delicate(ask))
+        self.promises.append(promise)
+
+    def _patience(self, entry: GroupEntry) -> int:
+        """How many times as long as they say others may take without delaying it: the more, the longer it has waited.
+
+        So estimates that are all too short by some factor delay it no more than about twice as many set waits.
+        """
+        work = self._work
+        step = max(work.policy.drain_after_seconds, 1)
+        patience = 1 + max(work.now - entry.group.created_at_seconds, 0) // step
+        work.wake_at(entry.group.created_at_seconds + patience * step)
+        return patience
+
+    def _is_delicate(self, ask: Ask) -> bool:
+        return any(self._work.state(ask.entry.pending[it.members].shape).is_dynamic for it in ask.part.all_takes())
+
+    def _keep_amount(self, window: Window) -> None:
+        """Of a window that keeps an amount, what those who are entitled to it do not have yet."""
+        held: dict[str, int] = {}
+        for entry in self.running.entries:
+            if window.number in self.windows.entitled(entry):
+                for name, units in entry.holding:
+                    held[name] = held.get(name, 0) + units
+        free = self.search_for().future.free_at(max(window.start, self._work.now))
+        promise = keep_amount(self._work, window, free, ResourceVector.of(held))
+        if promise is not None:
+            self.tiers.promise(promise, free)
+            self.promises.append(promise)

@@ -1,0 +1,60 @@
+"""The work of a cycle in another room: the same nodes, pods and rules, with other amounts free.
+
+So the code that puts groups on nodes serves for what-ifs and for rooms that are kept, unchanged and as fast. What is
+tried here is in the cycle's one Statement, and is rolled back with it. Never told to the memo.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allhands.core.room import Room
+from allhands.core.shapes import ShapeState
+from allhands.core.work import Work
+
+if TYPE_CHECKING:
+    from allhands.model.shape import PodShape
+
+
+class OtherRoom(Room):
+    """A room of the same nodes, at first with the same amounts free, and with a log of its own."""
+
+    def __init__(self, main: Room) -> None:
+        vars(self).update(vars(main))
+        self.free = main.free.copy()
+        self.log = []
+
+
+class WorkElsewhere(Work):
+    """`work`, but in `room`."""
+
+    def __init__(self, work: Work, room: Room) -> None:
+        vars(self).update(vars(work))
+        self.main = work
+        self.room = room
+        self.statement = work.statement.over(room)
+        self._states = {}
+
+    def state(self, shape: PodShape) -> ShapeState:
+        found = self._states.get(shape.digest)
+        if found is None:
+            found = self._states[shape.digest] = _StateElsewhere(self.main.state(shape), self.room, self)
+        return found
+
+    def wake_at(self, seconds: int) -> None:
+        self.main.wake_at(seconds)
+
+    def forget_columns(self) -> None:
+        """So many rows changed that looking at all of them is cheaper."""
+        for state in self._states.values():
+            state.position = -1
+        self.room.log.append(0)
+
+
+class _StateElsewhere(ShapeState):
+    """The columns of a shape in another room; what does not depend on the room is shared."""
+
+    def __init__(self, known: ShapeState, room: Room, work: Work) -> None:
+        super().__init__(known.shape, None if known.exists_nowhere else known.request, room, work.policy)
+        self.is_dynamic, self.is_noticed = known.is_dynamic, known.is_noticed
+        self.set_static(known.static, known._static_score)

@@ -1,0 +1,38 @@
+"""Groups that ask for the same, however long they run: what is found out for one holds for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allhands.core.calendar.windows import Windows
+    from allhands.core.snapshot import GroupEntry
+
+
+class Kinds:
+    """Numbers for the kinds of groups in one cycle."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._names_groups = windows.names_groups
+        self._by_signature: dict[str, int] = {}
+        self._by_asked: dict[tuple[object, ...], int] = {}
+
+    def number(self, entry: GroupEntry) -> int:
+        """Equal for groups of a queue with equal members, equally placed so far and entitled to the same windows."""
+        signature = entry.signature
+        if self._names_groups and self._windows.names_group(entry):
+            signature = f"{signature} {entry.group.key}"
+        found = self._by_signature.get(signature)
+        if found is None:
+            asked = (*_asked(entry), self._windows.entitled(entry))
+            found = self._by_signature[signature] = self._by_asked.setdefault(asked, len(self._by_asked))
+        return found
+
+
+def _asked(entry: GroupEntry) -> tuple[object, ...]:
+    group = entry.group
+    members = tuple((it.slot, it.shape.digest, len(it.pods)) for it in entry.pending)
+    # What a group has already, or must avoid, binds it to a place, so such a group is like no other.
+    alone = group.key if entry.bound or entry.status.avoid_nodes else ""
+    return (group.queue, group.accounts, group.members, members, entry.present, entry.gated, alone)

@@ -1,0 +1,258 @@
+"""One scheduling cycle: `cycle(snapshot, policy, memo, now, rng) -> (plan, memo)`, a pure function of its inputs.
+
+Groups that have begun come first, then those that were admitted, then the queues. It works on a
+copy of the room: the snapshot is never changed, and a plan happens only when somebody carries it out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from allhands.core.actions.allocate import Allocate, Refusal
+from allhands.core.actions.census import Census, take_census
+from allhands.core.actions.grow import grow
+from allhands.core.actions.lanes import Lanes, in_order
+from allhands.core.actions.preempt import Preempt
+from allhands.core.actions.release import WAITS_FOR_PODS, drain, release_failed_starts, take_back
+from allhands.core.calendar.calendar import Calendar
+from allhands.core.calendar.expected import Expectations
+from allhands.core.calendar.quota_waits import TIME_HELPS, Refused
+from allhands.core.charges import charges_of
+from allhands.core.gates.counting import Counting
+from allhands.core.objects_set_aside import objects_set_aside
+from allhands.core.orders.timing import wake_for_orders
+from allhands.core.plan import Evict, Hold, Plan, Release, Start
+from allhands.core.waits import Waits
+from allhands.core.work import Work
+from allhands.model.reason import TAKEN_BACK, Reason, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.core.actions.holding import Preempted
+    from allhands.core.charges import Charges
+    from allhands.core.memo import Memo
+    from allhands.core.policy import Policy
+    from allhands.core.snapshot import GroupEntry, Snapshot
+    from allhands.model.reason import Explanation
+
+NOT_READY: Final = WAITS_FOR_PODS | {Reason.INVALID}
+"""Who waits for such a reason has no place in line yet, so that nobody waits behind it."""
+
+
+def cycle(
+    snapshot: Snapshot,
+    policy: Policy,
+    memo: Memo,
+    now: int,
+    rng: int = 0,
+    *,
+    emit: Callable[[Start], None] | None = None,
+) -> tuple[Plan, Memo]:
+    """Decides for everyone. `now` is in seconds; `rng` is a number that plugins may draw chance from.
+
+    `emit` gets every start as soon as it is final, so that carrying it out can overlap with deciding the rest.
+    """
+    known = memo.plan_for(snapshot, policy, now, rng)
+    if known is not None:
+        return known, memo
+    work = Work(snapshot, policy, memo, now)
+    running = _Running(work, charges_of(work), emit)
+    running.run()
+    plan = running.plan()
+    memo.end(work, plan, rng)
+    return plan, memo
+
+
+class _Running:
+    """The steps of one cycle, and what they have decided so far."""
+
+    def __init__(self, work: Work, charges: Charges, emit: Callable[[Start], None] | None) -> None:
+        self._work = work
+        self._census = take_census(work)
+        self._calendar = Calendar(work, frozenset(entry.group.key for entry in self._census.begun))
+        self._allocate = Allocate(work, charges.book, self._calendar, charges.tenants)
+        self._preempt = Preempt(work, self._allocate, charges.book, self._calendar, charges.tenants)
+        self._over_quota: list[Refused] = []
+        self._counting = Counting(work.policy, work.snapshot, work.now)
+        self._charges = charges
+        self._book = charges.book
+        self._emit = emit
+        self._waits = Waits(work)
+        self._starts: list[Start] = []
+        self._evictions: list[Evict] = []
+        self._releases: list[Release] = []
+        self._holds: list[Hold] = []
+
+    def run(self) -> None:
+        census = self._census
+        for entry, why in census.not_now:
+            self._waits.add(entry, why, _known_start(entry, why))
+        released = self._release(census)
+        for entry in self._ordered(census.begun):
+            if entry.key not in released:
+                self._complete(entry)
+        for entry in self._ordered(census.admitted):
+            self._begin(entry, charged=False)
+        waiting = self._ordered(census.waiting)
+        served = self._serve_promised(waiting)
+        self._serve_queues([entry for entry in waiting if entry.key not in served] if served else waiting)
+        self._grow(self._ordered([entry for entry in census.whole if entry.key not in released]))
+        self._holds.extend(self._calendar.holds())
+        Expectations(self._work, self._calendar, self._book).tell(self._waits, self._over_quota)
+
+    def plan(self) -> Plan:
+        return Plan(
+            starts=tuple(self._starts),
+            evictions=tuple(self._evictions),
+            releases=tuple(self._releases),
+            holds=tuple(self._holds),
+            waits=self._waits.all(),
+            set_aside=objects_set_aside(self._work, self._book),
+        )
+
+    def _ordered(self, entries: list[GroupEntry]) -> list[GroupEntry]:
+        work = self._work
+        wake_for_orders(work, entries)
+        return in_order(entries, work.policy, work.snapshot, work.now)
+
+    def _release(self, census: Census) -> set[str]:
+        """The groups whose start has failed: nothing more is done for them now."""
+        for released in release_failed_starts(self._work, census):
+            self._waits.add(released.entry, released.why, released.release.retry_at_seconds)
+            self._releases.append(released.release)
+            self._evictions.extend(released.evictions)
+        self._evictions.extend(drain(self._work, census))
+        self._preempt.also_leaving(self._evictions)
+        self._preempt.decided.update(entry.key for entry in census.begun)
+        return {release.group for release in self._releases}
+
+    def _complete(self, entry: GroupEntry) -> None:
+        """A group that has members on nodes and is below its minimum: nothing overtakes it."""
+        outcome = self._allocate.start(entry, charged=False)
+        made = self._preempt.make_room(entry, outcome, charged=False) if isinstance(outcome, Refusal) else outcome
+        if isinstance(made, Start):
+            self._keep(made)
+        elif not isinstance(made, Refusal):
+            self._hold(entry, made)
+        else:
+            self._waits.add(entry, self._why_not_complete(entry, made))
+            self._refused(entry, made)
+
+    def _why_not_complete(self, entry: GroupEntry, refusal: Refusal) -> Explanation:
+        """Where only room is missing, members that have not begun to run are taken back."""
+        if not refusal.for_room:
+            return refusal.why
+        need = entry.group.required_count
+        why = explain(Reason.PARTLY_BOUND, bound=len(entry.bound), need=need, cause=str(refusal.why))
+        taken = take_back(self._work, entry, why)
+        if not taken:
+            return why
+        self._evictions.extend(taken)
+        self._preempt.also_leaving(taken)
+        return why.with_more(TAKEN_BACK)
+
+    def _begin(self, entry: GroupEntry, *, charged: bool = True) -> Refusal | None:
+        """None if it starts."""
+        if charged and (why := self._counting.refusal(entry)) is not None:
+            self._waits.add(entry, why)
+            return Refusal(why, for_room=False)
+        outcome = self._allocate.start(entry, charged=charged)
+        if isinstance(outcome, Refusal):
+            made = self._preempt.make_room(entry, outcome, charged=charged)
+            if not isinstance(made, Refusal):
+                self._hold(entry, made)
+                return None
+            self._waits.add(entry, made.why)
+            self._refused(entry, made)
+            return made
+        self._keep(outcome)
+        if charged:
+            self._counting.started(entry)
+        return None
+
+    def _refused(self, entry: GroupEntry, refusal: Refusal) -> None:
+        """Time may help it."""
+        if refusal.option is None or refusal.part is None:
+            return
+        if refusal.for_room:
+            self._calendar.refused(entry, refusal.kind, refusal.part, refusal.option.rows, refusal.why)
+        elif refusal.why.reason in TIME_HELPS:
+            seconds = self._calendar.estimates.duration(entry.group)
+            self._over_quota.append(Refused(entry, refusal.option.bill, refusal.why, seconds))
+
+    def _not_asked(self, entry: GroupEntry, refusal: Refusal, first: GroupEntry) -> None:
+        """It waits behind the first, and for what that one waits for."""
+        demand = self._allocate.demand(entry)
+        if isinstance(demand, Refusal):
+            return
+        if refusal.for_room:
+            kind = self._calendar.kinds.number(entry)
+            self._calendar.behind(entry, kind, demand.part, demand.options[0].rows, refusal.why, first)
+        else:
+            self._refused(entry, refusal._replace(option=demand.options[0], part=demand.part))
+
+    def _serve_promised(self, waiting: list[GroupEntry]) -> set[str]:
+        """Groups for which others are leaving: they start, or their room is held, before anybody else is asked."""
+        served: set[str] = set()
+        for entry in self._preempt.promised(waiting):
+            outcome = self._allocate.start(entry)
+            if not isinstance(outcome, Refusal):
+                self._keep(outcome)
+                self._counting.started(entry)
+                served.add(entry.key)
+            elif (held := self._preempt.hold(entry)) is not None:
+                self._hold(entry, held)
+                served.add(entry.key)
+        return served
+
+    def _hold(self, entry: GroupEntry, held: Preempted) -> None:
+        self._evictions.extend(held.evictions)
+        self._holds.append(held.hold)
+        self._waits.add(entry, held.why)
+
+    def _serve_queues(self, waiting: list[GroupEntry]) -> None:
+        queues = self._work.queues
+        lanes = Lanes(waiting, self._charges, self._work)
+        behind: dict[str, tuple[GroupEntry, Refusal, list[GroupEntry]]] = {}
+        """Queues in which nobody passes the first that does not start."""
+        while (entry := lanes.take()) is not None:
+            first = behind.get(entry.group.queue) if behind else None
+            if first is not None:
+                first[2].append(entry)
+            elif (refusal := self._begin(entry)) is not None and refusal.why.reason not in NOT_READY:
+                others = list(lanes.refused(entry))
+                queue = queues.get(entry.group.queue)
+                if others or (queue is not None and not queue.backfill and refusal.for_room):
+                    behind[entry.group.queue] = (entry, refusal, others)
+        for entry, refusal, others in behind.values():
+            for position, other in enumerate(others, 2):
+                self._waits.add_behind(other, entry, position, len(others) + 1)
+                self._not_asked(other, refusal, entry)
+
+    def _grow(self, whole: list[GroupEntry]) -> None:
+        work, calendar, allocate = self._work, self._calendar, self._allocate
+        if calendar.tiers.is_open:
+            for start in grow(work, allocate, whole, self._starts, self._waits.add):
+                self._keep(start)
+            return
+        for start in list(self._starts):
+            room = calendar.work_of_running(work.snapshot.groups[start.group])
+            for more in grow(room, allocate, [], [start], self._waits.add):
+                self._keep(more)
+        for entry in whole:
+            if entry.pending:
+                for more in grow(calendar.work_of_running(entry), allocate, [entry], [], self._waits.add):
+                    self._keep(more)
+
+    def _keep(self, start: Start) -> None:
+        self._starts.append(start)
+        if self._emit is not None:
+            self._emit(start)
+
+
+def _known_start(entry: GroupEntry, why: Explanation) -> int | None:
+    """For a group that is not to start before a time, that time."""
+    if why.reason is Reason.NOT_BEFORE:
+        return entry.group.not_before_seconds
+    return entry.status.retry_at_seconds if why.reason is Reason.BACKING_OFF else None

@@ -1,0 +1,203 @@
+"""From a pod-group and its pods to a GroupEntry: who waits, who counts, who holds room, and what is wrong with it.
+
+Only `World` calls this, for groups that changed. It looks at one group alone and never at nodes or queues.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from allhands.core.columns import ABSURD_UNITS
+from allhands.core.snapshot import NO_STATUS, GroupEntry, GroupStatus, Members, PodRef
+from allhands.model.pod import Pod, PodPhase
+from allhands.model.podgroup import PodGroup, Slot, SubGroup
+from allhands.model.reason import Explanation, Reason, explain
+from allhands.model.resources import PODS, ResourceVector
+from allhands.model.shape import PodShape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from allhands.core.pod_state import PodState
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_DIGITS = re.compile(r"(\d{1,300})")
+
+
+class Predicted(msgspec.Struct, frozen=True):
+    """Members that will be created once the group is admitted: so many pods like this one."""
+
+    slot: Slot
+    pod: Pod
+    count: int
+
+
+def lone_group(pod: Pod) -> PodGroup:
+    """The group of one that a pod without a group is."""
+    return PodGroup(
+        namespace=pod.namespace,
+        name=f"pod:{pod.name}",
+        queue="",
+        uid=pod.uid,
+        members=SubGroup(min_count=1),
+        priority=pod.priority,
+        created_at_seconds=pod.created_at_seconds,
+    )
+
+
+def missing_group(key: str, members: Mapping[str, PodState], status: GroupStatus = NO_STATUS) -> GroupEntry:
+    """Pods may be seen before the group that they name: they wait, and say for what."""
+    namespace, _, name = key.partition("/")
+    group = PodGroup(namespace, name, queue="", members=SubGroup(min_count=len(members)))
+    problem = explain(Reason.INVALID, problem=f'Pod-group "{key}" does not exist.')
+    entry = build_entry(group, status, members, (), lambda pod: PodShape.of(pod, None))
+    return msgspec.structs.replace(entry, problem=problem)
+
+
+def build_entry(
+    group: PodGroup,
+    status: GroupStatus,
+    members: Mapping[str, PodState],
+    predicted: tuple[Predicted, ...],
+    shape_of: Callable[[Pod], PodShape],
+) -> GroupEntry:
+    pending: dict[tuple[Slot, str], list[PodRef]] = {}
+    shapes: dict[str, PodShape] = {}
+    gated: dict[str, int] = {}
+    present: dict[Slot, int] = {}
+    bound: list[tuple[int, str]] = []
+    holding: dict[str, int] = {}
+    leaving: list[int] = []
+    existing: dict[Slot, int] = {}
+    numbered: dict[Slot, int] = {}
+    unstarted = 0
+    for state in members.values():
+        pod = state.pod
+        if state.node_row >= 0 and state.is_bound:
+            for name, units in state.shape.requests.entries:
+                holding[name] = holding.get(name, 0) + units
+            holding[PODS] = holding.get(PODS, 0) + 1
+        if pod.is_finished:
+            if pod.phase is PodPhase.SUCCEEDED:
+                present[state.slot] = present.get(state.slot, 0) + 1
+                existing[state.slot] = existing.get(state.slot, 0) + 1
+        elif state.is_leaving:
+            if state.row >= 0:
+                leaving.append(state.row)
+        elif state.is_bound:
+            existing[state.slot] = existing.get(state.slot, 0) + 1
+            if state.node_row >= 0:
+                present[state.slot] = present.get(state.slot, 0) + 1
+                bound.append((state.row, state.slot.subgroup))
+                unstarted += pod.phase is not PodPhase.RUNNING
+        elif state.ours:
+            existing[state.slot] = existing.get(state.slot, 0) + 1
+            if pod.scheduling_gates:
+                for gate in pod.scheduling_gates:
+                    gated[gate] = gated.get(gate, 0) + 1
+            else:
+                shapes[state.shape.digest] = state.shape
+                pending.setdefault((state.slot, state.shape.digest), []).append(PodRef(pod.key, pod.uid))
+    if predicted and status.admitted_at_seconds is not None and _have_outgrown(pending, shapes, predicted):
+        # What it was promised is not what it needs, so it is decided anew.
+        status = msgspec.structs.replace(status, admitted_at_seconds=None)
+    for expected in predicted:
+        slot = expected.slot
+        made = min(existing.get(slot, 0), max(expected.count, 0))
+        existing[slot] = existing.get(slot, 0) - made
+        if expected.count > made:
+            shape = shape_of(expected.pod)
+            shapes[shape.digest] = shape
+            first = numbered.get(slot, 0)
+            numbered[slot] = first + expected.count - made
+            names = [f"{group.key}#{slot.subgroup}/{slot.task}/{number}" for number in range(first, numbered[slot])]
+            pending.setdefault((slot, shape.digest), []).extend(PodRef(name, "") for name in names)
+    waiting = tuple(
+        Members(slot, shapes[digest], tuple(sorted(refs, key=_rank)))
+        for (slot, digest), refs in sorted(pending.items())
+    )
+    entry = GroupEntry(
+        group=group,
+        pending=waiting,
+        gated=tuple(sorted(gated.items())),
+        present=tuple(sorted(present.items())),
+        bound=tuple(row for row, _ in sorted(bound)),
+        bound_parts=tuple(part for _, part in sorted(bound)),
+        leaving=tuple(sorted(leaving)),
+        holding=tuple(sorted(holding.items())),
+        unstarted=unstarted,
+        is_whole=group.members.is_whole(present),
+        status=status,
+        problem=_problem(group, waiting),
+    )
+    return msgspec.structs.replace(entry, signature=_signature(entry))
+
+
+def _have_outgrown(
+    pending: Mapping[tuple[Slot, str], object], shapes: Mapping[str, PodShape], predicted: tuple[Predicted, ...]
+) -> bool:
+    """Whether a pod asks for more of anything than was predicted for its slot."""
+    expected: dict[Slot, ResourceVector] = {}
+    for it in predicted:
+        expected[it.slot] = expected.get(it.slot, it.pod.requests).max(it.pod.requests)
+    return any(slot in expected and not shapes[digest].requests.fits(expected[slot]) for slot, digest in pending)
+
+
+def _rank(ref: PodRef) -> tuple[tuple[str, int], ...]:
+    """Worker 10 comes after worker 9. The uid decides between equals."""
+    parts = _DIGITS.split(ref.key)
+    numbers = [(text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "-1"], strict=True)]
+    return (*numbers, (ref.uid, 0))
+
+
+def _problem(group: PodGroup, waiting: tuple[Members, ...]) -> Explanation | None:
+    names = {part.name for part in group.members.walk()}
+    for members in waiting:
+        if members.slot.subgroup not in names:
+            problem = (
+                f'Pod "{members.pods[0].key}" belongs to sub-group "{members.slot.subgroup}", which is not defined.'
+            )
+            return explain(Reason.INVALID, problem=problem)
+        for name, units in members.shape.requests.entries:
+            if not 0 <= units < ABSURD_UNITS:
+                problem = (
+                    f'Pod "{members.pods[0].key}" asks for {units} of {name}: not between 0 and {ABSURD_UNITS - 1}.'
+                )
+                return explain(Reason.INVALID, problem=problem)
+    return None
+
+
+def _signature(entry: GroupEntry) -> str:
+    group = entry.group
+    asked = tuple((members.slot, members.shape.digest, len(members.pods)) for members in entry.pending)
+    # What a group already has binds it to a place, so such a group is like no other.
+    alone = group.key if entry.bound or entry.status.avoid_nodes or entry.problem is not None else ""
+    return _digest(
+        (
+            group.queue,
+            group.namespace,
+            group.identity.user,
+            group.charged_accounts,
+            group.expected_duration_seconds,
+            _structure(group.members),
+            asked,
+            entry.present,
+            entry.gated,
+            alone,
+        )
+    )
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _structure(members: SubGroup) -> bytes:
+    return _ENCODER.encode(members)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _digest(parts: tuple[object, ...]) -> str:
+    return hashlib.blake2b(_ENCODER.encode(parts), digest_size=12).hexdigest()

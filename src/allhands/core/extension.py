@@ -1,0 +1,128 @@
+"""The places where a policy may be extended, as Protocols. A plugin is one file that fits one of them.
+
+A plugin is a pure function of what it is given. It may reorder or score what is feasible and allowed; it can never make
+an infeasible node feasible, exceed a quota, or split a gang. Larger is better for scores, smaller is sooner for orders.
+What it keeps between two questions may only save work: asked anew, it would answer the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from allhands.core.columns import Column, Mask, NodeColumns
+    from allhands.core.feasibility.neighbours import Neighbours
+    from allhands.core.learned import Budget, GroupFeatures, NodeFeatures
+    from allhands.core.snapshot import GroupEntry, Snapshot
+    from allhands.core.view import NodeView
+    from allhands.model.reason import Explanation
+    from allhands.model.shape import PodShape
+
+SCORE_SCALE: Final = 1_000_000
+"""The best score that a plugin may give. Scores are whole numbers, so that they are the same on every machine."""
+
+
+class Score(Protocol):
+    """How good nodes are for a shape, by what they would have left: each node for itself, from 0 to SCORE_SCALE."""
+
+    name: str
+
+    def score(self, view: NodeView) -> Column: ...
+
+
+class StaticScore(Protocol):
+    """The same for what does not change with usage: labels, taints, images. Asked once per shape and node."""
+
+    name: str
+
+    def static_score(self, shape: PodShape, columns: NodeColumns) -> Column: ...
+
+
+class NeighbourScore(Protocol):
+    """The same for where other pods are. These are always asked, together, with the policy's one weight for them.
+
+    `among` are the nodes that are compared. None if there is nothing to say about the shape.
+    """
+
+    name: str
+
+    def neighbour_score(self, shape: PodShape, neighbours: Neighbours, among: Mask | None = None) -> Column | None: ...
+
+
+class StaticFilter(Protocol):
+    """Which nodes a shape may use at all, beyond what Kubernetes itself asks."""
+
+    name: str
+
+    def mask(self, shape: PodShape, columns: NodeColumns) -> Mask: ...
+
+
+class GroupOrder(Protocol):
+    """One criterion of the order among the waiting groups of a queue: smaller goes first, equals ask the next one."""
+
+    name: str
+
+    def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int: ...
+
+
+class StartGate(Protocol):
+    """Whether a group may start at all now; the reason if not. By the snapshot alone: for a count of what starts in
+    this cycle too, there is StartLimit. A group that has begun or was admitted must not be refused."""
+
+    name: str
+
+    def refusal(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> Explanation | None: ...
+
+
+class StartTally(Protocol):
+    """The count of one StartLimit during one cycle."""
+
+    def refusal(self, entry: GroupEntry) -> Explanation | None:
+        """Why the group must not start beside all that runs and all that was started in this cycle."""
+
+    def started(self, entry: GroupEntry) -> None:
+        """It starts."""
+
+
+class StartLimit(Protocol):
+    """How much may run at a time. Asked for a new tally in every cycle, which is asked for each waiting group."""
+
+    name: str
+
+    def tally(self, snapshot: Snapshot, now: int) -> StartTally: ...
+
+
+class VictimGuard(Protocol):
+    """Whether pods of a group may be evicted for another."""
+
+    name: str
+
+    def may_evict(self, victim: GroupEntry, preemptor: GroupEntry, snapshot: Snapshot, now: int) -> bool: ...
+
+
+class LearnedScore(Protocol):
+    """A score that was learned: features of nodes in, one whole number a node out, better is larger.
+
+    It becomes a Score through `learned.GuardedScore`, which bounds its numbers and its work. Like any score it looks at
+    each node for itself. Features are whole numbers; a model that works in whole numbers too is the same everywhere.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    """Which features it reads, of those that `NodeFeatures` knows."""
+
+    def judge_nodes(self, features: NodeFeatures, budget: Budget) -> Column: ...
+
+
+class LearnedOrder(Protocol):
+    """An order that was learned: features of waiting groups in, one whole number a group out, sooner is smaller.
+
+    It becomes a GroupOrder through `learned.GuardedOrder`. It can only reorder: what may start, and where, it is not
+    asked.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    """Which features it reads: those that `GroupFeatures` knows, and any that groups have of their own."""
+
+    def judge_groups(self, features: GroupFeatures, budget: Budget) -> Column: ...

@@ -1,0 +1,98 @@
+"""One pod as the world counts it: what the API says of it, with our own unconfirmed writes on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from allhands.core.columns import ABSURD_UNITS
+from allhands.core.snapshot import PodFlag
+from allhands.model.pod import Pod, PodPhase
+from allhands.model.resources import PODS
+
+if TYPE_CHECKING:
+    from allhands.core.columns import NodeColumns
+    from allhands.core.snapshot import GroupStatus
+    from allhands.model.podgroup import Slot
+    from allhands.model.shape import PodShape
+
+MOST_PRIORITY: Final = 2**31 - 1
+
+
+class PodState:
+    """It changes only while the world has forgotten it."""
+
+    __slots__ = (
+        "assumed_at",
+        "assumed_node",
+        "counted",
+        "evicted",
+        "group",
+        "node_row",
+        "ours",
+        "pod",
+        "row",
+        "shape",
+        "slot",
+        "status",
+    )
+
+    def __init__(self, pod: Pod, group: str, slot: Slot, *, ours: bool, shape: PodShape, status: GroupStatus) -> None:
+        self.pod = pod
+        self.group = group
+        self.slot = slot
+        self.ours = ours
+        self.shape = shape
+        self.status = status
+        """Of a pod without a group: what the API remembers of it as a group of its own."""
+        self.assumed_node = ""
+        self.assumed_at: int | None = None
+        self.evicted = False
+        self.row = -1
+        self.node_row = -1
+        self.counted: tuple[tuple[int, int], ...] = ()
+        """What was added to the columns of its node, to be taken off again exactly."""
+
+    @property
+    def node(self) -> str:
+        """Where it holds room, by name; "" if it holds none."""
+        if self.pod.is_finished:
+            return ""
+        nominated = "" if self.ours else self.pod.nominated_node
+        return self.pod.node_name or self.assumed_node or nominated
+
+    @property
+    def is_bound(self) -> bool:
+        return bool(self.pod.node_name or self.assumed_node)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.pod.deleting or self.evicted
+
+    @property
+    def flags(self) -> int:
+        started = PodFlag.STARTED if self.pod.phase is PodPhase.RUNNING else 0
+        bare = 0 if self.pod.owner else PodFlag.BARE
+        nominated = 0 if self.is_bound else PodFlag.NOMINATED
+        return started | bare | nominated | (PodFlag.LEAVING if self.is_leaving else 0)
+
+    @property
+    def priority(self) -> int:
+        """As a column can hold it."""
+        return min(max(self.pod.priority, -MOST_PRIORITY), MOST_PRIORITY)
+
+    @property
+    def since(self) -> int:
+        """When it was started, or bound if it has not been, or else made."""
+        pod = self.pod
+        times = (pod.started_at_seconds, pod.bound_at_seconds, self.assumed_at, pod.created_at_seconds)
+        since = next(time for time in times if time is not None)
+        return min(max(since, -ABSURD_UNITS), ABSURD_UNITS)
+
+
+def units_counted(shape: PodShape, columns: NodeColumns) -> tuple[tuple[int, int], ...]:
+    found = [(columns.column_by_resource[PODS], 1)]
+    for name, units in shape.requests.entries:
+        column = columns.column_by_resource.get(name)
+        if column is not None and units > 0:
+            found.append((column, min(units, ABSURD_UNITS)))
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""How a cluster wants to be scheduled: the plugins with their weights and the switches of the cycle, as one value.
+
+It is built by whoever composes the system, from a configuration (`core.configuration`). Nothing in it changes while it
+is used; a new configuration is a new Policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from allhands.api.policy import DEFAULTS, Backfill, QueueChoice, SchedulingPolicy
+from allhands.core.guards import DEFAULT_GUARDS
+from allhands.core.orders import Creation, Deadline, Priority
+from allhands.core.scores.allocated import BinPack
+from allhands.core.scores.balanced import Balanced
+from allhands.core.scores.image_locality import ImageLocality
+from allhands.core.scores.node_affinity import NodeAffinity
+from allhands.core.scores.scarce import Scarce
+from allhands.core.scores.taints import Taints
+
+if TYPE_CHECKING:
+    from allhands.core.extension import GroupOrder, Score, StartGate, StartLimit, StaticFilter, StaticScore, VictimGuard
+
+__all__ = ["DEFAULT", "Backfill", "Policy", "QueueChoice"]
+
+
+class Policy(msgspec.Struct, frozen=True, eq=False):
+    scores: tuple[tuple[Score, int], ...] = ()
+    static_scores: tuple[tuple[StaticScore, int], ...] = ()
+    filters: tuple[StaticFilter, ...] = ()
+    orders: tuple[GroupOrder, ...] = ()
+    gates: tuple[StartGate, ...] = ()
+    guards: tuple[VictimGuard, ...] = ()
+    neighbour_weight: int = 2
+    """Of preferred inter-pod affinity and soft spreading together."""
+    queue_choice: QueueChoice = QueueChoice.DRF
+    backfill: Backfill = Backfill.EASY
+    preempts: bool = True
+    reclaims: bool = True
+    start_timeout_seconds: int = 300
+    """For members that are bound and never start, where the group does not say."""
+    retry_base_seconds: int = 10
+    retry_max_seconds: int = 600
+    drain_after_seconds: int = 3600
+    """After so long a wait the best domain is drained for a group even if no end of what runs there is known."""
+    half_life_seconds: int = 7 * 24 * 3600
+    max_domains_tried: int = 16
+    max_reservations: int = 64
+    """Of how many waiting groups the start is worked out exactly; counted work, never time."""
+    max_victim_searches: int = 64
+    shape_memory_bytes: int = 512 * 1024 * 1024
+    limits: tuple[StartLimit, ...] = ()
+    configuration: SchedulingPolicy | None = None
+    """What it was built from: `core.configuration.build_policy` makes the same policy of it. None if it was not."""
+
+
+DEFAULT: Final = Policy(
+    scores=((BinPack(), 2), (Balanced(), 1)),
+    static_scores=((NodeAffinity(), 2), (Taints(), 3), (ImageLocality(), 1), (Scarce(), 2)),
+    orders=(Priority(), Deadline(), Creation()),
+    guards=DEFAULT_GUARDS,
+    configuration=DEFAULTS,
+)
+"""What holds where a configuration says nothing."""

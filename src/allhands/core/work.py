@@ -1,0 +1,140 @@
+"""Everything that one cycle works with, in one place: the room, the quotas, the trees, and how pods are put on nodes.
+
+Actions decide who and when; this says only where, and keeps every count right while they try. It lives for one cycle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from allhands.core.extension import SCORE_SCALE
+from allhands.core.feasibility.neighbours import Neighbours
+from allhands.core.filling import Fillings
+from allhands.core.room import Room
+from allhands.core.shapes import INFEASIBLE, ROW_BITS, ShapeState
+from allhands.core.statement import Statement
+from allhands.model.queue import Queue
+from allhands.model.reason import Explanation, Reason
+
+if TYPE_CHECKING:
+    from allhands.core.columns import Rows
+    from allhands.core.memo import Memo
+    from allhands.core.plan_volumes import PrepareVolume
+    from allhands.core.policy import Policy
+    from allhands.core.snapshot import Snapshot
+    from allhands.core.topology.columns import TopologyColumns
+    from allhands.model.shape import PodShape
+
+FILTERED: Final = "None of {nodes} nodes that the pod could use is left by the policy ({filters})."
+
+
+class Work:
+    def __init__(self, snapshot: Snapshot, policy: Policy, memo: Memo, now: int) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.memo = memo
+        self.now = now
+        self.room = Room(snapshot.columns)
+        memo.begin(snapshot, policy, self.room)
+        self.neighbours = Neighbours(snapshot, self.room, memo.static)
+        self.statement = Statement(self.room, self._count)
+        self.fillings = Fillings()
+        self._states: dict[str, ShapeState] = {}
+        self.total = snapshot.columns.total()
+        self.queues = {account.name: account for account in snapshot.facts.accounts if isinstance(account, Queue)}
+        self.wakes_at: int | None = None
+        """When time alone changes something."""
+
+    @property
+    def topology(self) -> TopologyColumns:
+        return self.memo.topology(self.snapshot)
+
+    def state(self, shape: PodShape) -> ShapeState:
+        found = self._states.get(shape.digest)
+        if found is None:
+            found = self._states[shape.digest] = self.memo.state(shape, self.room)
+            found.is_dynamic = self.neighbours.is_dynamic(shape)
+            found.is_noticed = self.neighbours.is_noticed(shape)
+        return found
+
+    def place(self, state: ShapeState, count: int, within: Rows | None = None, *, partly: bool = False) -> list[int]:
+        """Puts `count` pods on the best nodes and says which; the empty list, and nothing placed, if they do not fit.
+
+        With `partly`, as many as fit.
+        """
+        if state.is_dynamic:
+            return self._place_one_by_one(state, count, within, partly=partly)
+        picks = state.picks(self.room, count, within)
+        if len(picks) < count and not partly:
+            state.refuse_picks()
+            return []
+        self.statement.place(state, picks, noticed=state.is_noticed)
+        return picks
+
+    def fits(self, state: ShapeState, count: int, within: Rows | None = None) -> int:
+        """How many of `count` pods would fit now."""
+        mark = self.statement.mark()
+        fitting = len(self.place(state, count, within, partly=True))
+        self.statement.rollback(mark)
+        return fitting
+
+    def in_rank_order(self, picks: list[int]) -> list[int]:
+        """The same rows so that neighbours in rank get neighbours in the network."""
+        if not len(self.topology):
+            return sorted(picks)
+        return sorted(picks, key=self.memo.rank_of_row(self.topology).__getitem__)
+
+    def size_of(self, shape: PodShape) -> int:
+        """How large a shape is, for deciding what to place first: its largest share of the cluster, in millionths."""
+        return max(
+            (units * SCORE_SCALE // max(1, self.total.get(name)) for name, units in shape.requests.entries), default=0
+        )
+
+    def wake_at(self, seconds: int) -> None:
+        """Something is due then, even if nothing else happens."""
+        if self.wakes_at is None or seconds < self.wakes_at:
+            self.wakes_at = seconds
+
+    def why_no_node(self, shape: PodShape) -> Explanation:
+        """Which of a shape's own conditions no node meets; if some meets all, that the policy's filters leave none."""
+        static = self.memo.static
+        possible = int(static.mask(shape).sum())
+        if not possible:
+            return static.why(shape)[0]
+        filters = ", ".join(plugin.name for plugin in self.policy.filters)
+        numbers = (("filters", filters), ("nodes", possible))
+        return Explanation(Reason.NO_MATCHING_NODE, FILTERED, numbers)
+
+    def prepare(self, shape: PodShape, picks: list[int]) -> list[PrepareVolume]:
+        """What must be done before pods of the shape are bound to these nodes."""
+        return [step for row in picks for step in self.neighbours.prepare(shape, row)]
+
+    def _place_one_by_one(self, state: ShapeState, count: int, within: Rows | None, *, partly: bool) -> list[int]:
+        mark = self.statement.mark()
+        picks: list[int] = []
+        for _ in range(count):
+            row = self._best_row(state, within)
+            if row < 0:
+                if not partly:
+                    self.statement.rollback(mark)
+                    return []
+                break
+            self.statement.place(state, [row], noticed=True)
+            picks.append(row)
+        return picks
+
+    def _best_row(self, state: ShapeState, within: Rows | None) -> int:
+        state.refresh(self.room)
+        bonus = self.neighbours.score(state.shape) * self.policy.neighbour_weight
+        allowed = self.neighbours.mask(state.shape) & (state.key >= 0)
+        keys = np.where(allowed, state.key + (bonus << ROW_BITS), INFEASIBLE)
+        if within is None:
+            row = int(keys.argmax()) if keys.size else -1
+        else:
+            row = int(within[int(keys[within].argmax())]) if within.size else -1
+        return row if row >= 0 and keys[row] >= 0 else -1
+
+    def _count(self, state: ShapeState, row: int, sign: int) -> None:
+        self.neighbours.placed(state.shape, row, sign)

@@ -1,0 +1,113 @@
+"""Placing k equal pods in one pass is choosing the best node k times: for every score, to the last choice."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allhands.core.greedy import greedy_picks
+from allhands.core.policy import Policy
+from allhands.core.room import Room
+from allhands.core.scores.allocated import BinPack, LeastAllocated, MostAllocated
+from allhands.core.scores.balanced import Balanced
+from allhands.core.shapes import ShapeState
+from allhands.core.world import World
+from allhands.model.node import Node
+from allhands.model.pod import Pod
+from allhands.model.resources import ResourceVector
+from allhands.model.shape import PodShape
+from tests.depth import examples
+
+GPU = "example.com/gpu"
+POLICIES = {
+    "packing": Policy(scores=((BinPack(), 1),)),
+    "spreading": Policy(scores=((LeastAllocated(), 1),)),
+    "most allocated, memory twice": Policy(scores=((MostAllocated({"cpu": 1, "memory": 2}), 3),)),
+    "balanced": Policy(scores=((Balanced(), 1),)),
+    "balanced and spreading": Policy(scores=((Balanced(("cpu", "memory", GPU)), 2), (LeastAllocated(), 1))),
+    "packing and balanced": Policy(scores=((BinPack({"cpu": 1, "memory": 1, GPU: 5}), 2), (Balanced(), 1))),
+    "nothing": Policy(),
+}
+
+
+def _room(chance: random.Random) -> Room:
+    world = World()
+    for number in range(chance.randint(1, 12)):
+        amounts = {
+            "cpu": chance.choice((0, 1500, 4000, 7000)),
+            "memory": chance.choice((3, 5, 16)) << 30,
+            "pods": chance.choice((0, 2, 6, 110)),
+            GPU: chance.choice((0, 2, 8)),
+        }
+        world.set_node(Node(f"node-{number:02}", ready=True, allocatable=ResourceVector.of(amounts)))
+    for number in range(chance.randint(0, 8)):
+        world.set_pod(
+            Pod("default", f"pod-{number}", uid=f"uid-{number}", node_name=f"node-{chance.randint(0, 12):02}",
+                requests=ResourceVector.of({"cpu": chance.choice((100, 900, 9000)), "memory": 1 << 30}))
+        )  # fmt: skip
+    return Room(world.snapshot().columns)
+
+
+def _state(chance: random.Random, room: Room, policy: Policy) -> ShapeState:
+    requests = ResourceVector.of(
+        {
+            "cpu": chance.choice((0, 250, 700, 2000)),
+            "memory": chance.choice((0, 1 << 29, 3 << 30)),
+            GPU: chance.choice((0, 1)),
+        }
+    )
+    shape = PodShape.of(Pod("default", "pod", requests=requests), None)
+    state = ShapeState(shape, room.columns.request(shape.requests), room, policy)
+    mask = np.array([chance.random() < 0.8 for _ in room.columns.names], dtype=np.bool_)
+    static_score = np.array([chance.choice((0, 0, 7)) for _ in room.columns.names], dtype=np.int64)
+    state.set_static(mask, chance.choice((0, static_score)))
+    return state
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@settings(max_examples=examples(150))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_k_at_once_are_k_one_by_one(policy: Policy, seed: int) -> None:
+    chance = random.Random(seed)
+    room = _room(chance)
+    state = _state(chance, room, policy)
+    count = chance.choice((1, 2, 3, 7, 20, 60))
+    rows = np.sort(np.array(chance.sample(range(len(room.columns)), k=len(room.columns) // 2), dtype=np.int64))
+    within = chance.choice((None, rows))
+    state.refresh(room)
+    at_once = greedy_picks(state, room, count, within)
+    one_by_one: list[int] = []
+    for _ in range(count):
+        state.refresh(room)
+        pick = greedy_picks(state, room, 1, within)
+        if not pick:
+            break
+        room.take(state.request, pick)
+        one_by_one += pick
+    assert at_once == one_by_one
+
+
+@settings(max_examples=examples(150))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_is_asked_in_portions_between_other_shapes_is_the_same_as_fresh_columns_say(seed: int) -> None:
+    """Sequences are kept and columns refreshed in part; neither may ever be seen."""
+    chance = random.Random(seed)
+    policy = chance.choice(list(POLICIES.values()))
+    room = _room(chance)
+    states = [_state(chance, room, policy) for _ in range(2)]
+    for _ in range(12):
+        state = chance.choice(states)
+        count = chance.choice((1, 1, 1, 3))
+        picks = state.picks(room, count)
+        fresh = ShapeState(state.shape, state.request, room, policy)
+        fresh.set_static(state.static, state._static_score)
+        fresh.refresh(room)
+        assert picks == greedy_picks(fresh, room, count, None)
+        assert (state.fit(room) == fresh.fit(room)).all()
+        room.take(state.request, picks)
+        if chance.random() < 0.2:
+            room.take(state.request, picks, -1)

@@ -1,0 +1,191 @@
+"""What people read while they wait: why, with numbers that they can check, said once and again only when it changes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from allhands.core.snapshot import GroupStatus
+from allhands.model.node import Taint
+from allhands.model.podgroup import SubGroup, TopologyMode, TopologyRule
+from allhands.model.queue import Queue, QueueOrder
+from allhands.model.reason import Reason
+from tests.scenarios.cluster import BEGIN, STEP_SECONDS, Cluster, cpu
+
+RACK = TopologyRule(TopologyMode.HARD, highest_tier=1)
+
+
+class Case(NamedTuple):
+    sentence: str
+    gang: dict[str, Any]
+    reason: Reason
+    text: str
+
+
+# Two nodes of four cores and one GPU each; a gang of two cores runs on n1 for another 100 seconds, say its owners.
+CASES = [
+    Case(
+        "who lacks room is told how many fit, what is short, and after whom it can start",
+        {"count": 2, "cpu": 4},
+        Reason.INSUFFICIENT_RESOURCES,
+        "1 of the 2 pods fit now; cpu is short by 4. "
+        'It can start once "default/runs" has ended, expected at 1970-01-01T02:48:20Z.',
+    ),
+    Case(
+        "who asks for more than any node has is told how much the largest has",
+        {"count": 1, "cpu": 5},
+        Reason.NEVER_FITS,
+        "A pod asks for 5 of cpu, but the largest node has 4.",
+    ),
+    Case(
+        "memory is written as people write it",
+        {"count": 1, "memory": 65},
+        Reason.NEVER_FITS,
+        "A pod asks for 65Gi of memory, but the largest node has 64Gi.",
+    ),
+    Case(
+        "the resource that is short is named, and not another one",
+        {"count": 3, "cpu": 1, "gpu": 1},
+        Reason.GROUP_NEVER_FITS,
+        "2 of the 3 pods fit now; example.com/gpu is short by 1. "
+        "With every other group gone, there would still be no room for its 3 pods together.",
+    ),
+    Case(
+        "who selects no node is told of how many",
+        {"count": 1, "node_selector": {"disk": "ssd"}},
+        Reason.NO_MATCHING_NODE,
+        "None of 2 nodes matches the pod's node selector and affinity.",
+    ),
+    Case(
+        "who waits for a time is told which",
+        {"count": 1, "group": {"not_before_seconds": BEGIN + 3600}},
+        Reason.NOT_BEFORE,
+        "It must not start before 1970-01-01T03:46:40Z.",
+    ),
+    Case(
+        "who pauses after a failed start is told how long",
+        {"count": 1, "status": GroupStatus(failed_starts=2, retry_at_seconds=BEGIN + 3600)},
+        Reason.BACKING_OFF,
+        "Its last start failed; attempt 3 comes at 1970-01-01T03:46:40Z.",
+    ),
+]
+
+
+def busy() -> Cluster:
+    it = Cluster("n1 n2", gpu=1)
+    return it.gang("runs", 1, cpu=2, on="n1", group={"expected_duration_seconds": 100})
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.sentence for case in CASES])
+def test_reasons(case: Case) -> None:
+    it = busy().gang("it", **case.gang)
+    it.step()
+    assert it.why("it") == case.text
+    assert it.reason("it") is case.reason
+
+
+def test_taints_are_counted_and_the_commonest_is_named() -> None:
+    it = Cluster().nodes("n1 n2", taints=(Taint("team", "NoSchedule", "a"),))
+    it.nodes("n3", taints=(Taint("team", "NoSchedule", "b"),)).gang("g", 1).settle()
+    assert it.why("g") == "3 of 3 nodes have a taint that the pod does not tolerate (team=a:NoSchedule)."
+
+
+def test_who_waits_for_a_rack_is_told_what_the_best_rack_holds_and_when_one_could_serve() -> None:
+    it = Cluster("n1 n2 n3 n4").domain("hall", tier=2).domain("r1", "n1 n2", "hall").domain("r2", "n3 n4", "hall")
+    it.gang("train-7", 1, cpu=4, on="n1", group={"expected_duration_seconds": 300})
+    it.gang("train-8", 1, cpu=4, on="n3", group={"expected_duration_seconds": 900})
+    it.gang("it", 2, cpu=4, members=SubGroup(min_count=2, topology=RACK)).step()
+    assert it.why("it") == (
+        "No domain of tier 1 has room for 2 pods; the best of 2 holds 1. "
+        '1 could hold it once "default/train-7" has ended, expected at 1970-01-01T02:51:40Z.'
+    )
+    assert it.wait("it").expected_start_seconds == BEGIN + 300
+
+
+def test_who_waits_for_somebody_without_a_known_end_is_told_whom() -> None:
+    it = Cluster("n1").gang("endless", 1, cpu=4, on="n1").gang("it", 1).settle()
+    assert it.wait("it").expected_start_seconds is None
+    assert it.wait("it").unknown_because_of == "default/endless"
+
+
+def test_who_waits_behind_another_in_a_strict_queue_expects_its_start_after_that_one() -> None:
+    it = Cluster("n1").know(Queue("q", order=QueueOrder.FIFO_STRICT, default_duration_seconds=100))
+    it.gang("runs", 1, cpu=4, on="n1").gang("first", 1, cpu=4).gang("second", 1, cpu=4).step()
+    first, second = it.wait("first"), it.wait("second")
+    assert (first.expected_start_seconds, second.expected_start_seconds) == (BEGIN + 100, BEGIN + 200)
+    assert it.why("second") == 'The group is number 2 of 2 in queue "q".'
+
+
+def test_who_waits_for_quota_expects_it_when_its_queue_gets_some_back() -> None:
+    it = Cluster("n1").know(Queue("q", quotas=(cpu(capability=2),)))
+    it.gang("runs", 1, cpu=2, on="n1", group={"expected_duration_seconds": 100}).gang("it", 1).step()
+    assert it.wait("it").expected_start_seconds == BEGIN + 100
+
+
+# -- said once
+
+
+def test_what_has_not_changed_is_not_said_again() -> None:
+    it = Cluster("n1").gang("runs", 1, cpu=4, on="n1").gang("it", 1).settle()
+    assert [plan.waits[0].say for plan in it.plans] == [True, *[False] * (len(it.plans) - 1)]
+
+
+def test_a_new_reason_is_said_at_once() -> None:
+    it = Cluster("n1").gang("runs", 1, cpu=4, on="n1").gang("it", 1).settle()
+    it.change("it", suspended=True)
+    it.step()
+    assert it.wait("it").say
+    assert it.why("it") == "It is suspended."
+
+
+def test_numbers_that_change_within_the_same_reason_are_not_news() -> None:
+    it = Cluster("n1 n2").gang("runs", 1, cpu=4, on="n1").gang("too", 1, cpu=4, on="n2").gang("it", 2, cpu=4).settle()
+    it.finish("too")
+    it.step()
+    assert it.why("it").startswith("1 of the 2 pods fit now")
+    assert not it.wait("it").say
+
+
+def test_an_expected_start_that_moves_a_little_is_not_news_and_one_that_moves_much_is() -> None:
+    it = Cluster("n1").gang("runs", 1, cpu=4, on="n1", group={"expected_duration_seconds": 1000}).gang("it", 1)
+    it.step()
+    assert it.wait("it").expected_start_seconds == BEGIN + 1000
+    it.change("runs", expected_duration_seconds=1050)
+    it.step()
+    assert (it.wait("it").expected_start_seconds, it.wait("it").say) == (BEGIN + 1050, False)
+    it.change("runs", expected_duration_seconds=1200)
+    it.step()
+    assert (it.wait("it").expected_start_seconds, it.wait("it").say) == (BEGIN + 1200, True)
+
+
+def test_the_closer_the_start_the_more_a_difference_matters() -> None:
+    it = Cluster("n1").gang("runs", 1, cpu=4, on="n1", group={"expected_duration_seconds": 1000}).gang("it", 1)
+    it.step()
+    it.change("runs", expected_duration_seconds=1050)
+    said = [it.step().waits[0].say for _ in range(60)]
+    # Fifty seconds are a tenth of the wait when five hundred are left.
+    assert said.count(True) == 1
+    assert abs(said.index(True) * STEP_SECONDS - 500) <= 2 * STEP_SECONDS
+
+
+def test_a_lone_pod_is_told_once_too() -> None:
+    it = Cluster("n1").pod("lone", cpu=9).settle()
+    assert it.why("pod:lone") == "A pod asks for 9 of cpu, but the largest node has 4."
+    assert not it.wait("pod:lone").say
+
+
+def test_everybody_who_waits_is_told_something() -> None:
+    it = Cluster("n1").know(Queue("q", order=QueueOrder.FIFO_STRICT), Queue("r"))
+    it.gang("big", 9).gang("behind", 1).gang("lacking", 1, minimum=2, queue="r").gang("lost", 1, queue="nowhere")
+    it.gang("elastic", 9, minimum=1, queue="r").pod("lone", node_selector={"x": "y"}).settle()
+    assert sorted(it.waiting) == ["behind", "big", "elastic", "lacking", "lost", "pod:lone"]
+    assert all(str(wait.explanation) for wait in it.plan.waits)
+
+
+def test_a_gang_whose_avoided_nodes_are_all_that_would_serve_is_told_which_they_are() -> None:
+    status = GroupStatus(failed_starts=1, retry_at_seconds=BEGIN - 1, avoid_nodes=("n1", "n2"))
+    it = Cluster("n1 n2").gang("it", 1, status=status)
+    it.step()
+    assert it.why("it").startswith("0 of the 1 pods fit now;")
+    assert "Nodes on which its last start failed are left out (n1, n2)." in it.why("it")

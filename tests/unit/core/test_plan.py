@@ -1,0 +1,35 @@
+"""A plan is a value: it can be compared, read, and is complete about what each start does."""
+
+from __future__ import annotations
+
+import msgspec
+
+from allhands.core.plan import NOTHING, Bind, Evict, Plan, Start, Wait
+from allhands.model.reason import Reason, explain
+
+BOUND = Bind("default/p", "uid", "n1")
+TO_COME = Bind("default/g#//0", "", "n2")
+
+
+def test_all_bindings_of_a_plan_are_those_of_its_starts_in_order() -> None:
+    plan = Plan(starts=(Start("default/g", (BOUND, TO_COME)), Start("default/h", (BOUND,))))
+    assert plan.binds == (BOUND, TO_COME, BOUND)
+    assert NOTHING.binds == ()
+
+
+def test_a_start_with_pods_to_come_is_an_admission() -> None:
+    assert Start("default/g", (BOUND, TO_COME)).is_admission
+    assert not Start("default/g", (BOUND,)).is_admission
+
+
+def test_equal_plans_are_equal_and_survive_being_written() -> None:
+    def plan() -> Plan:
+        why = explain(Reason.SUSPENDED)
+        return Plan(
+            starts=(Start("default/g", (BOUND,)),),
+            evictions=(Evict("default/p", "uid", "n1", "default/g", "", why),),
+            waits=(Wait("default/h", why, 7),),
+        )
+
+    assert plan() == plan()
+    assert msgspec.json.decode(msgspec.json.encode(plan()), type=Plan) == plan()
