@@ -9,6 +9,7 @@ import sys
 from bench.figures import Report, as_json, as_table, machine
 
 BENCHMARKS = {
+    "quality": "plans of the core and the best possible ones on small clusters",
     "startup": "from the command to a ready cluster, and what --help imports",
     "holding": "100,000 pods in memory: what they weigh, finding a few, watching",
     "writes": "create and update of pods against the real kube-apiserver",

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "bench": "Measure how fast this machine decides.",
     "completion": "Print the completion script of a shell.",
     "demo": "Start an embedded cluster, make a few calls, show the answers, and end.",
+    "replay": "Run a dumped snapshot through the scheduling core and show the plan.",
     "up": "Start an embedded cluster that your own kubectl can talk to.",
     "version": "Print the version.",
 }
