@@ -10,11 +10,14 @@ import pytest
 from allhands.core.facts import PastRuns, Reservation
 from allhands.core.orders import Ageing, Creation, Deadline, Priority
 from allhands.core.policy import DEFAULT, Backfill
+from allhands.core.snapshot import GroupStatus
+from allhands.model.affinity import PodAffinity, PodTerm
 from allhands.model.domain import Domain
 from allhands.model.pod import PodPhase
 from allhands.model.podgroup import SubGroup, TopologyMode, TopologyRule
 from allhands.model.queue import Queue, QueueOrder
 from allhands.model.reason import Reason
+from allhands.model.selector import LabelSelector
 from allhands.model.time_text import utc_text
 from tests.scenarios.cluster import BEGIN, STEP_SECONDS, Cluster, amounts, cpu, nodes_of, started, wait_of
 
@@ -353,6 +356,32 @@ def test_windows_that_make_no_sense_count_for_nothing() -> None:
     strange = window(start=0, resources=amounts(cpu=1, **{"example.com/none": 5}))
     cluster = Cluster("a").know(reservations=(backwards, over, nothing, strange)).gang("job", 3)
     assert cluster.run(1).running("job") == 3
+
+
+def test_absurd_times_and_amounts_stop_nothing() -> None:
+    far = window("far", start=-(10**30), end=10**30, nodes=("b",), groups=("default/nobody",))
+    much = window("much", start=10**6, end=10**30, resources=amounts(cpu=10**9))
+    cluster = Cluster("a b").know(Queue("q", default_duration_seconds=10**25), reservations=(far, much))
+    cluster.gang("old", on="a", cpu=4, status=GroupStatus(started_at_seconds=10**25), group=lasting(10**25))
+    cluster.gang("next", group=lasting(10**12))
+    cluster.gang("soon", group=lasting(1))
+    plan = cluster.decide()
+    assert started(plan) == []
+    assert all(wait.expected_start_seconds is not None for wait in plan.waits)
+
+
+def test_who_might_keep_the_promised_pods_away_by_being_near_does_not_pass() -> None:
+    """`big` must not be where noisy pods are. From BEGIN + 100 on it is promised node a; b is free for a while."""
+    noisy = LabelSelector(match_labels=(("app", "noisy"),))
+    apart = PodAffinity(required_apart=(PodTerm(noisy, "kubernetes.io/hostname", ("default",)),))
+    cluster = Cluster("a b").gang("old", on="a", cpu=3, group=lasting(100))
+    cluster.gang("other", on="b", cpu=3, group=lasting(200))
+    cluster.gang("big", 1, cpu=4, pod_affinity=apart, group=lasting(50))
+    cluster.gang("loud", labels={"app": "noisy"}).gang("quiet", labels={"app": "quiet"})
+    plan = cluster.decide()
+    assert wait_of(plan, "big").expected_start_seconds == BEGIN + 100
+    assert nodes_of(plan, "quiet") == ["b"]
+    assert wait_of(plan, "loud").explanation.reason is Reason.ROOM_RESERVED
 
 
 # -- orders

@@ -337,3 +337,12 @@ def test_two_gangs_that_lost_members_do_not_evict_each_other() -> None:
     assert (it.running("one"), it.running("two"), it.evicted) == (1, 1, [])
     it.nodes("n5").settle()
     assert it.where("one") == ["n1", "n5"]
+
+
+def test_an_elastic_gang_that_is_evicted_for_another_does_not_grow_in_the_same_cycle() -> None:
+    it = Cluster("n1 n2").know(Queue("q", max_running_groups=1)).gang("elastic", 2, minimum=1, on="n1", cpu=4)
+    plan = it.gang("urgent", 1, group={"priority": 9}).step()
+    assert [evict.pod for evict in plan.evictions] == ["default/elastic-0"]
+    assert not plan.starts
+    it.settle()
+    assert (it.running("elastic"), it.running("urgent"), it.evicted) == (0, 1, ["elastic-0"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.random_worlds import objects
 from tests.scenarios.cluster import Cluster, Member
+from tests.scenarios.rich_worlds import rich_cluster
 
 
 def cluster_of(seed: int) -> Cluster:
@@ -38,3 +39,10 @@ def test_worlds_that_lose_a_node_come_to_rest(seed: int, gone: int, at: int) -> 
     it.world.delete_node(f"node-{gone}")
     it.lose(*(member.pod.name for member in it.pods.values() if member.pod.node_name == f"node-{gone}"))
     it.settle(60, quiet=False)
+
+
+@settings(max_examples=examples(15))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_worlds_with_everything_in_them_come_to_rest(seed: int) -> None:
+    # Time alone goes on for a while: pauses end, windows close, estimates are outlived.
+    rich_cluster(seed).run(40).settle(60, quiet=False)

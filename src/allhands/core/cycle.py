@@ -97,7 +97,9 @@ class _Running:
         waiting = self._ordered(census.waiting)
         served = self._serve_promised(waiting)
         self._serve_queues([entry for entry in waiting if entry.key not in served] if served else waiting)
-        self._grow(self._ordered([entry for entry in census.whole if entry.key not in released]))
+        leaving = {evict.group for evict in self._evictions}
+        # Who makes room for others does not grow into it.
+        self._grow(self._ordered([entry for entry in census.whole if entry.key not in leaving]))
         self._holds.extend(self._calendar.holds())
         Expectations(self._work, self._calendar, self._book).tell(self._waits, self._over_quota)
 
@@ -237,9 +239,10 @@ class _Running:
                 self._keep(start)
             return
         for start in list(self._starts):
-            room = calendar.work_of_running(work.snapshot.groups[start.group])
-            for more in grow(room, allocate, [], [start], self._waits.add):
-                self._keep(more)
+            entry = work.snapshot.groups[start.group]
+            if len(start.binds) < sum(len(members.pods) for members in entry.pending):
+                for more in grow(calendar.work_of_running(entry), allocate, [], [start], self._waits.add):
+                    self._keep(more)
         for entry in whole:
             if entry.pending:
                 for more in grow(calendar.work_of_running(entry), allocate, [entry], [], self._waits.add):

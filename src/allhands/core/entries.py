@@ -21,7 +21,7 @@ from allhands.model.resources import PODS, ResourceVector
 from allhands.model.shape import PodShape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from allhands.core.pod_state import PodState
 
@@ -74,7 +74,6 @@ def build_entry(
     holding: dict[str, int] = {}
     leaving: list[int] = []
     existing: dict[Slot, int] = {}
-    numbered: dict[Slot, int] = {}
     unstarted = 0
     for state in members.values():
         pod = state.pod
@@ -87,7 +86,7 @@ def build_entry(
                 present[state.slot] = present.get(state.slot, 0) + 1
                 existing[state.slot] = existing.get(state.slot, 0) + 1
         elif state.is_leaving:
-            if state.row >= 0:
+            if state.node_row >= 0:
                 leaving.append(state.row)
         elif state.is_bound:
             existing[state.slot] = existing.get(state.slot, 0) + 1
@@ -106,17 +105,10 @@ def build_entry(
     if predicted and status.admitted_at_seconds is not None and _have_outgrown(pending, shapes, predicted):
         # What it was promised is not what it needs, so it is decided anew.
         status = msgspec.structs.replace(status, admitted_at_seconds=None)
-    for expected in predicted:
-        slot = expected.slot
-        made = min(existing.get(slot, 0), max(expected.count, 0))
-        existing[slot] = existing.get(slot, 0) - made
-        if expected.count > made:
-            shape = shape_of(expected.pod)
-            shapes[shape.digest] = shape
-            first = numbered.get(slot, 0)
-            numbered[slot] = first + expected.count - made
-            names = [f"{group.key}#{slot.subgroup}/{slot.task}/{number}" for number in range(first, numbered[slot])]
-            pending.setdefault((slot, shape.digest), []).extend(PodRef(name, "") for name in names)
+    for expected, refs in _yet_to_come(group.key, predicted, existing):
+        shape = shape_of(expected.pod)
+        shapes[shape.digest] = shape
+        pending.setdefault((expected.slot, shape.digest), []).extend(refs)
     waiting = tuple(
         Members(slot, shapes[digest], tuple(sorted(refs, key=_rank)))
         for (slot, digest), refs in sorted(pending.items())
@@ -136,6 +128,22 @@ def build_entry(
         problem=_problem(group, waiting),
     )
     return msgspec.structs.replace(entry, signature=_signature(entry))
+
+
+def _yet_to_come(
+    key: str, predicted: tuple[Predicted, ...], existing: Mapping[Slot, int]
+) -> Iterator[tuple[Predicted, list[PodRef]]]:
+    """Of the predicted members, those that do not exist yet, each with a name that no other has."""
+    left, numbered = dict(existing), dict[Slot, int]()
+    for expected in predicted:
+        slot = expected.slot
+        made = min(left.get(slot, 0), max(expected.count, 0))
+        left[slot] = left.get(slot, 0) - made
+        if expected.count > made:
+            first = numbered.get(slot, 0)
+            numbered[slot] = first + expected.count - made
+            names = (f"{key}#{slot.subgroup}/{slot.task}/{number}" for number in range(first, numbered[slot]))
+            yield expected, [PodRef(name, "") for name in names]
 
 
 def _have_outgrown(

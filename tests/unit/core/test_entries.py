@@ -59,6 +59,7 @@ def test_who_is_there_and_who_holds_what() -> None:
         pod("gated", scheduling_gates=("a", "b")),
         pod("astray", node_name="nowhere"),
         pod("dropped", deleting=True),
+        pod("lost", node_name="nowhere", deleting=True),
     )
     assert entry.present == ((NO_SLOT, 3),)
     assert (len(entry.bound), len(entry.leaving), entry.unstarted, entry.is_whole) == (2, 1, 1, True)

@@ -176,7 +176,7 @@ class Allocate:
         if self._tenants is not None:
             group = entry.group
             # Members that join others belong to a group that is counted already.
-            groups = 0 if entry.holding else 1
+            groups = 0 if entry.bound else 1
             ticket = self._tenants.ticket(group.queue, group.identity.user, group.namespace, demand, groups)
         return Option(flavor, self._rows_of(flavor), self._book.bill(accounts_of(entry), demand), ticket)
 

@@ -67,6 +67,7 @@ class Calendar:
         self.blocked: list[Blocked] = []
         """In the order in which they were asked."""
         self.promises = Promises(len(work.snapshot.columns.resources))
+        self._supposed: Promises | None = None
         self.found: dict[str, Found] = {}
         """For whom a time was looked for, by key: when it was found, or who prevents it."""
         is_conservative = policy.backfill is Backfill.CONSERVATIVE
@@ -175,6 +176,13 @@ class Calendar:
             self._searched_after = len(self._started)
         return self._search
 
+    def suppose(self) -> Promises:
+        """From here, starts are looked for beside these promises: what was promised, and what is added to it."""
+        self._supposed = self.promises.copy()
+        if self._search is not None:
+            self._search.future.promises = self._supposed
+        return self._supposed
+
     def earliest(self, blocked: Blocked, not_before: int = 0) -> tuple[Ask, Found | None]:
         """When it fits. Never earlier than one before it that asked for the same, for no longer a time."""
         entry = blocked.entry
@@ -214,7 +222,8 @@ class Calendar:
         if self._started:
             # Their ends are counted from now, so a second later they are others.
             work.wake_at(work.now + 1)
-        return Search(work, Future(work, releases, self.windows, self.promises), self.windows, self.budget)
+        promises = self.promises if self._supposed is None else self._supposed
+        return Search(work, Future(work, releases, self.windows, promises), self.windows, self.budget)
 
     # -- promises
 

@@ -56,8 +56,7 @@ class Expectations:
         """How many of the blocked groups have been told."""
         calendar = self._calendar
         kept = {promise.owner for promise in calendar.promises}
-        promises = calendar.promises.copy()
-        calendar.search_for().future.promises = promises
+        promises = calendar.suppose()
         for number, group in enumerate(blocked[: self._work.policy.max_reservations]):
             key = group.entry.group.key
             if group.behind and (first := self._guesses.get(group.behind)) is not None and first.start is None:

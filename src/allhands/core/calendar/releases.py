@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from allhands.core.calendar.estimates import FOREVER, expected_ends, leaving_ends
+from allhands.core.calendar.estimates import FOREVER, LONGEST_SECONDS, expected_ends, leaving_ends
 from allhands.core.columns import ABSURD_UNITS
 from allhands.model.resources import PODS
 
@@ -174,7 +174,7 @@ class Running:
         seconds = np.array([duration(entry.group) or 0 for entry in self.entries], dtype=np.int64)
         for index, entry in enumerate(self.entries):
             if entry.status.started_at_seconds is not None:
-                starts[index] = entry.status.started_at_seconds
+                starts[index] = min(max(entry.status.started_at_seconds, -LONGEST_SECONDS), LONGEST_SECONDS)
             elif begun and entry.group.key in begun:
                 seconds[index] = 0
         ends = expected_ends(starts, seconds, self._work.now)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from allhands.core.calendar.promises import Promise
+from allhands.model.resources import EMPTY
 
 if TYPE_CHECKING:
     from allhands.core.columns import Column, NodeColumns, Rows
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from allhands.core.work import Work
     from allhands.model.resources import ResourceVector
 
-_NOBODY: tuple[int, ...] = ()
+_NOBODY: Final[tuple[int, ...]] = ()
 LATEST: Final = 1 << 53
 MOST_KEPT: Final = 1 << 62
 """Later than any time, and more than any cluster has, so that no sum leaves 64 bits."""
@@ -117,4 +118,5 @@ def keep_amount(work: Work, window: Window, free: Column, held: ResourceVector) 
 def _window(number: int, it: Reservation, columns: NodeColumns) -> Window:
     rows = sorted({columns.row_by_name[name] for name in it.nodes if name in columns.row_by_name})
     start, end = (min(max(time, -LATEST), LATEST) for time in (it.start_seconds, it.end_seconds))
-    return Window(number, it.name, start, end, np.array(rows, dtype=np.int64), it.resources)
+    resources = EMPTY if it.nodes else it.resources
+    return Window(number, it.name, start, end, np.array(rows, dtype=np.int64), resources)
