@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from allhands.api.errors import StatusError
@@ -15,9 +15,8 @@ from tests.depth import examples
 from tests.doubles import CountingIds, ManualClock
 from tests.manifests import PODS
 
-VALUES = st.sampled_from(["", "0", "1", 'quo"te', "new\nline", "é", "\0a value of its own\0", "$(A)"]) | st.text(
-    max_size=4
-)
+HOLE = "\0a value of its own\0"
+VALUES = st.sampled_from(["", "0", "1", 'quo"te', "new\nline", "é", HOLE, "$(A)"]) | st.text(max_size=4)
 VARIABLES = st.one_of(
     st.builds(lambda name, value: {"name": name, "value": value}, st.sampled_from(["RANK", "A", "1bad name="]), VALUES),
     st.just({"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}),
@@ -55,6 +54,9 @@ def outcome(objects: InProcessObjects, name: str, spec: Any, *, as_text: bool) -
 
 @settings(max_examples=examples(80))
 @given(st.lists(SPECS, min_size=1, max_size=3), st.booleans())
+@example(
+    specs=[{"containers": [{"name": "main", "image": "a", "env": [{"name": "RANK", "value": HOLE}]}]}], as_text=False
+)
 def test_a_pod_comes_out_the_same_whatever_came_before(specs: list[Any], as_text: bool) -> None:
     experienced = InProcessObjects(Store(ManualClock(), CountingIds()))
     for number, spec in enumerate(specs * 4):
@@ -65,8 +67,9 @@ def test_a_pod_comes_out_the_same_whatever_came_before(specs: list[Any], as_text
 
 @given(SPECS)
 def test_values_taken_out_and_put_back_give_the_same_spec(spec: Any) -> None:
-    text = msgspec.json.encode(spec)
-    blank = without_values(text)
+    # Values are counted in the order of the normal form, in which specs are stored: init containers come first.
+    normal = {"initContainers": spec["initContainers"], **spec} if "initContainers" in spec else spec
+    blank = without_values(msgspec.json.encode(normal))
     if blank is None:
         return
     pieces = pieces_around(blank[0])

@@ -68,7 +68,8 @@ class SpecMemo:
         if blank is None:
             return Known(key, [], twin)
         self._see(key)
-        key = (kind.resource, blank[0], classes)
+        # No JSON begins so: a spec that itself holds what marks a hole is not taken for one with holes.
+        key = (kind.resource, b"\0" + blank[0], classes)
         return Known(key, blank[1], self._finished.get(key))
 
     def _see(self, key: MemoKey) -> bool:
