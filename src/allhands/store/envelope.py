@@ -55,6 +55,11 @@ def opened(kind: Kind, body: Manifest | bytes) -> Envelope | None:
 _FIELDS = frozenset(Envelope.__struct_fields__)
 
 
+def in_order(metadata: Manifest) -> Manifest:
+    """The same fields in the order in which the server writes them."""
+    return _metadata.normal_form(metadata)
+
+
 def stored(raw: bytes) -> Envelope:
     """The envelope of an object that this server stored."""
     return _decoder.decode(raw)

@@ -40,7 +40,7 @@ class Housekeeper:
         self._pending: deque[tuple[str, str]] = deque()
         self._known: set[tuple[str, str]] = set()
         self._ending_namespaces: set[str] = set()
-        self._kept: set[str] = set()
+        self._kept: dict[str, None] = {}
         """Objects that are to go and were in use when last looked at."""
         self._wake: asyncio.Event | None = None
         self._handlers: dict[str, Callable[[str], None]] = {
@@ -162,9 +162,9 @@ class Housekeeper:
 
     def _see_protected(self, collection: Collection, record: Record, finalizer: str, *, needed: bool) -> None:
         if needed:
-            self._kept.add(record.uid)
+            self._kept[record.uid] = None
             return
-        self._kept.discard(record.uid)
+        self._kept.pop(record.uid, None)
         self._remove_finalizer(collection, record.key, finalizer)
 
     def _remove_finalizer(self, collection: Collection, key: Key, finalizer: str) -> None:

@@ -36,7 +36,8 @@ class Journal:
     def __init__(self, start_version: int, window: int = DEFAULT_WINDOW) -> None:
         self._changes: deque[Change] = deque()
         self._window = window
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        """In the order in which they began to wait, so that a simulation repeats."""
         self.first_position = 0
         """The position of the oldest change still held. Positions never repeat."""
         self.floor_version = start_version
@@ -55,7 +56,7 @@ class Journal:
 
     def wake(self) -> None:
         """Lets every watcher look again, e.g. because the collection is going away."""
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -92,8 +93,8 @@ class Journal:
     async def changed(self) -> None:
         """Returns when something was appended after the call."""
         future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
+        self._waiting[future] = None
         try:
             await future
         finally:
-            self._waiting.discard(future)
+            self._waiting.pop(future, None)

@@ -28,7 +28,7 @@ from allhands.api.rules import never
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
 from allhands.store.admission import admit_create, admit_namespace, admit_update
-from allhands.store.envelope import closed, opened, stored
+from allhands.store.envelope import closed, in_order, opened, stored
 from allhands.store.record import Record, make_record, shown
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
 
 
 def settle_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
-    """The namespace of the URL goes into the object; one that says otherwise is refused."""
+    """The namespace of the URL goes into the object; one that says otherwise is refused. Where there are no namespaces,
+    one that is stated means nothing."""
     if not kind.namespaced:
-        if namespace:
-            metadata.pop("namespace", None)
+        metadata.pop("namespace", None)
         return
     stated = metadata.get("namespace") or namespace
     if stated != namespace:
@@ -221,7 +221,8 @@ def _update_metadata(
     _refuse_if(kind, document, validate_metadata_update({"metadata": metadata}, {"metadata": old.metadata}))
     if metadata == old.metadata:
         return Document(record.raw)
-    return _put(store, kind, record, document, (), options, record.fields)
+    document["metadata"] = in_order(metadata)
+    return put(store, kind, record, document, (), options, record.fields)
 
 
 def replace(
@@ -243,10 +244,10 @@ def replace(
         _refuse_if(kind, new, errors)
     if new == old:
         return Document(shown(kind, record.raw), warnings)
-    return _put(store, kind, record, new, warnings, options, finished=False)
+    return put(store, kind, record, new, warnings, options, finished=False)
 
 
-def _put(
+def put(
     store: Store,
     kind: Kind,
     record: Record,

@@ -1,0 +1,134 @@
+"""A merge patch of the status or of the metadata alone gives what an update with the merged object gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allhands.api.errors import StatusError
+from allhands.api.kinds import Resource
+from allhands.api.patch.merge_patch import merge_patch
+from allhands.store import InProcessObjects, Store
+from tests.depth import examples
+from tests.doubles import CountingIds, ManualClock
+from tests.manifests import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+JOBS = Resource("batch", "v1", "jobs")
+NODES = Resource("", "v1", "nodes")
+TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", None, "yesterday", 5])
+CONDITIONS = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["Ready", "PodScheduled", "bad type!"]), "status": st.sampled_from(["True", "False"])},
+        optional={"lastTransitionTime": TIMES, "lastProbeTime": TIMES, "reason": st.just("Why"), "odd": st.just(1)},
+    ),
+    max_size=2,
+)
+CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["main", "other"]), "ready": st.booleans(), "restartCount": st.integers(-1, 2)},
+        optional={
+            "state": st.sampled_from(
+                [{"running": {}}, {"terminated": {"exitCode": 0}}, {"waiting": {"reason": "x"}}, None]
+            ),
+            "image": st.just("a"),
+            "imageID": st.just(""),
+        },
+    ),
+    max_size=2,
+)
+POD_STATUS = st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": st.sampled_from(["Pending", "Running", "Succeeded", "", None, 3]),
+        "conditions": CONDITIONS | st.none(),
+        "containerStatuses": CONTAINERS,
+        "podIP": st.sampled_from(["10.0.0.1", "nonsense"]),
+        "podIPs": st.sampled_from([[{"ip": "10.0.0.1"}], [{"ip": "nonsense"}], []]),
+        "qosClass": st.sampled_from(["BestEffort", "Guaranteed", None]),
+        "nominatedNodeName": st.sampled_from(["n1", "Bad Name", ""]),
+        "unknown": st.just({"a": 1}),
+    },
+)
+JOB_STATUS = st.fixed_dictionaries(
+    {},
+    optional={
+        "active": st.sampled_from([0, 1, 5, -1, None, "x"]),
+        "ready": st.sampled_from([0, 1, None]),
+        "succeeded": st.sampled_from([0, 1]),
+        "startTime": TIMES,
+        "uncountedTerminatedPods": st.sampled_from([{}, {"succeeded": ["a", "b"]}, {"failed": ["a", "a"]}, None]),
+        "conditions": CONDITIONS,
+    },
+)
+METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.sampled_from([{"a": "b"}, {"a": None}, {"bad key!": "x"}, None]),
+        "annotations": st.sampled_from([{"a": "b"}, {"a": None}, {"x": 5}]),
+        "finalizers": st.sampled_from([["example.com/a"], [], None, ["bad"]]),
+        "uid": st.sampled_from(["wrong"]),
+        "resourceVersion": st.sampled_from(["1", "99999"]),
+        "name": st.sampled_from(["it", "another"]),
+        "generation": st.just(7),
+        "creationTimestamp": st.none(),
+        "ownerReferences": st.sampled_from([[], None, [{"kind": "Job"}]]),
+    },
+)
+SPEC: dict[str, Any] = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}
+OBJECTS: dict[Resource, dict[str, Any]] = {
+    PODS: {"metadata": {"name": "it", "labels": {"a": "a"}}, "spec": SPEC},
+    JOBS: {"metadata": {"name": "it"}, "spec": {"template": {"spec": SPEC}}},
+    NODES: {"metadata": {"name": "it"}},
+}
+
+
+def done(verb: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        verb.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("an in-process verb waited")
+
+
+def outcome(verb: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return done(verb).manifest()
+    except StatusError as refusal:
+        return refusal.code
+
+
+@settings(max_examples=examples(150))
+@given(
+    resource=st.sampled_from([PODS, JOBS]),
+    patches=st.lists(
+        st.one_of(
+            st.builds(lambda status, meta: {"status": status} | meta, POD_STATUS | JOB_STATUS, st.just({})),
+            st.builds(lambda status, meta: {"status": status, "metadata": meta}, POD_STATUS | JOB_STATUS, METADATA),
+            st.builds(lambda meta: {"metadata": meta}, METADATA),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_a_patch_of_a_part_is_an_update_with_the_whole(resource: Resource, patches: list[dict[str, Any]]) -> None:
+    patched = InProcessObjects(Store(ManualClock(), CountingIds()))
+    updated = InProcessObjects(Store(ManualClock(), CountingIds()))
+    namespace = "" if resource == NODES else "default"
+    for objects in (patched, updated):
+        done(objects.create(resource, OBJECTS[resource], namespace))
+    for patch in patches:
+        part = "status" if "status" in patch else ""
+        whole = merge_patch(done(updated.get(resource, "it", namespace)).manifest(), patch)
+        one = outcome(patched.patch(resource, "it", "merge", patch, namespace, subresource=part))
+        other = outcome(updated.update(resource, "it", whole, namespace, subresource=part))
+        if isinstance(one, int) or isinstance(other, int):
+            # Who patches and who updates may be refused in other words, but only together.
+            assert isinstance(one, int) is isinstance(other, int), (patch, one, other)
+        else:
+            assert one == other
+    assert done(patched.get(resource, "it", namespace)).raw == done(updated.get(resource, "it", namespace)).raw
