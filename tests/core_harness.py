@@ -18,13 +18,12 @@ from allhands.core.cycle import cycle
 from allhands.core.facts import Facts
 from allhands.core.memo import Memo
 from allhands.core.policy import DEFAULT, Policy
-from allhands.core.snapshot import NO_STATUS, GroupStatus
 from allhands.core.work import Work
 from allhands.core.world import NO_SLOT, World
+from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup
-from allhands.model.reason import Reason
 from allhands.model.resources import ResourceVector
 
 if TYPE_CHECKING:
@@ -172,10 +171,8 @@ class Cluster:
             self._bind(start)
         for number, evict in enumerate(plan.evictions):
             self._leave(evict, self.leave_after + (number if self.stagger else 0))
-        # Holds of other groups are promises of the calendar, which are made anew in every cycle.
-        awaiting = {it.group for it in plan.waits if it.explanation.reason is Reason.AWAITING_PREEMPTION}
         for hold in plan.holds:
-            if hold.group not in awaiting:
+            if not hold.awaits_leaving:
                 continue
             known = self._status[hold.group]
             if known.preempting_since_seconds is None or any(it.for_group == hold.group for it in plan.evictions):

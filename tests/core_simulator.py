@@ -15,8 +15,8 @@ import msgspec
 from allhands.core.cycle import cycle
 from allhands.core.memo import Memo
 from allhands.core.policy import DEFAULT, Policy
-from allhands.core.snapshot import NO_STATUS, GroupStatus, Said
 from allhands.core.world import NO_SLOT, World
+from allhands.model.group_status import NO_STATUS, GroupStatus, Said
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup
@@ -231,8 +231,10 @@ class Simulator:
             )
         evicting = {evict.for_group for evict in plan.evictions}
         for hold in plan.holds:
-            if hold.group in evicting:
-                fields = {"preempting_since_seconds": self.now, "nominated_nodes": hold.nodes}
+            if hold.awaits_leaving:
+                since = self._status[hold.group].preempting_since_seconds
+                since = self.now if since is None or hold.group in evicting else since
+                fields = {"preempting_since_seconds": since, "nominated_nodes": hold.nodes}
                 self._set_status(hold.group, msgspec.structs.replace(self._status[hold.group], **fields))
         for wait in plan.waits:
             if wait.say and wait.group in self._status:

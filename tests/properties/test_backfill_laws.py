@@ -16,8 +16,8 @@ from allhands.core.cycle import cycle
 from allhands.core.facts import Facts, PastRuns, Reservation
 from allhands.core.memo import Memo
 from allhands.core.policy import DEFAULT, Backfill
-from allhands.core.snapshot import GroupStatus, Said
 from allhands.core.world import World
+from allhands.model.group_status import GroupStatus, Said
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, SubGroup

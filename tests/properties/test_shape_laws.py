@@ -103,7 +103,12 @@ specs = st.fixed_dictionaries(
     },
 )
 documents = st.fixed_dictionaries(
-    {"metadata": st.fixed_dictionaries({"name": words, "namespace": words, "labels": labels}), "spec": specs}
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": words, "namespace": words, "labels": labels, "uid": st.sampled_from(("", "u", "v"))}
+        ),
+        "spec": specs,
+    }
 )
 label_keys = st.none() | st.frozensets(words)
 UNORDERED = {"tolerations", "volumes", "containers", "namespaces", "ports"}
@@ -132,6 +137,8 @@ def essence(pod: Pod, keys: frozenset[str] | None) -> tuple[object, ...]:
     shape = PodShape.of(pod, keys)
     looked_at = (keys or frozenset()) | (shape.selecting_keys or frozenset())
     sees_pods = keys is not None or shape.selecting_keys is not None
+    own = pod.ephemeral_claims if pod.uid else ()
+    claims = pod.claims if pod.uid else tuple(sorted(set(pod.claims) - set(pod.ephemeral_claims)))
     return (
         pod.requests,
         dict(pod.node_selector),
@@ -140,8 +147,9 @@ def essence(pod: Pod, keys: frozenset[str] | None) -> tuple[object, ...]:
         pod.host_ports,
         pod.pod_affinity,
         pod.spread,
-        (pod.claims, pod.ephemeral_claims, pod.volumes, pod.images, pod.container_count, bool(pod.resource_claims)),
-        pod.namespace if sees_pods or pod.claims else None,
+        (claims, own, pod.volumes, pod.images, pod.container_count, bool(pod.resource_claims)),
+        pod.uid if own else None,
+        pod.namespace if sees_pods or claims else None,
         {key: value for key, value in pod.labels.items() if key in looked_at} if sees_pods else None,
     )
 

@@ -12,7 +12,7 @@ from allhands.core.topology.columns import TopologyColumns
 from allhands.core.topology.distance import closest_common, domains_crossed, tiers_crossed
 from allhands.core.topology.parts import PartDemand
 from allhands.core.topology.search import candidates, why_not
-from allhands.core.topology.spread import descend
+from allhands.core.topology.spread import closest_rows, descend
 from allhands.core.topology.subgroups import plan_subgroups, why_no_plan
 from allhands.model.domain import Domain, DomainTree
 from allhands.model.podgroup import TopologyMode, TopologyRule
@@ -308,6 +308,11 @@ def test_going_down_takes_what_is_needed_from_as_few_closer_domains_as_can_be(
     fewest = next(count for count in range(len(sizes) + 1) if sum(sizes[:count]) >= need)
     used = {next((each for each in inside if row in columns.rows(each)), -1 - row) for row in share.rows.tolist()}
     assert len(used) == fewest
+    if (rows := closest_rows(columns, domain, world.fit, need)) is not None:
+        home = columns.home[columns.tree[domain]]
+        assert set(rows.tolist()) <= set(columns.rows(domain).tolist())
+        assert set(home[rows].tolist()) == set(home[share.rows].tolist())
+        assert world.fit[rows].sum() >= need
 
 
 @given(trees("", "d"), st.lists(st.integers(0, NODES - 1), min_size=1, max_size=4))

@@ -16,14 +16,13 @@ from allhands.core.entries import Predicted
 from allhands.core.facts import Facts
 from allhands.core.memo import Memo
 from allhands.core.policy import DEFAULT, Policy
-from allhands.core.snapshot import NO_STATUS, GroupStatus, Said
 from allhands.core.world import World
 from allhands.model.domain import Domain
+from allhands.model.group_status import NO_STATUS, GroupStatus, Said
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup, TopologyMode
 from allhands.model.queue import ANY_FLAVOR, Account, AccountForest, Queue, Quota
-from allhands.model.reason import Reason
 from allhands.model.resources import ResourceVector
 from allhands.model.tree import TreeError
 from tests.core_laws import violations
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from allhands.core.plan import Plan, Wait
     from allhands.core.snapshot import GroupEntry, Snapshot
+    from allhands.model.reason import Reason
 
 STEP_SECONDS = 10
 BEGIN = 10_000
@@ -355,9 +355,8 @@ class Cluster:
         for wait in plan.waits:
             if wait.say:
                 self.set_status(wait.group, said=Said(wait.explanation, wait.expected_start_seconds))
-        told = {wait.group for wait in plan.waits if wait.explanation.reason is Reason.AWAITING_PREEMPTION}
         for hold in plan.holds:
-            if hold.group in told:
+            if hold.awaits_leaving:
                 since = self.status.get(hold.group, NO_STATUS).preempting_since_seconds
                 if since is None or any(evict.for_group == hold.group for evict in plan.evictions):
                     since = self.now

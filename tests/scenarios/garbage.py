@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from allhands.core.entries import Predicted
 from allhands.core.facts import DisruptionBudget, Facts, PastRuns, Reservation
-from allhands.core.snapshot import GroupStatus, Said
 from allhands.model.affinity import (
     NodeAffinity,
     NodeSelectorTerm,
@@ -21,6 +20,7 @@ from allhands.model.affinity import (
 )
 from allhands.model.domain import Domain
 from allhands.model.flavor import Flavor
+from allhands.model.group_status import GroupStatus, Said
 from allhands.model.identity import Identity
 from allhands.model.node import Node, NodeImage, Taint, Toleration
 from allhands.model.pod import HostPort, Pod, PodPhase

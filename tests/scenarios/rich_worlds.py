@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from allhands.core.facts import DisruptionBudget, Reservation
-from allhands.core.snapshot import NO_STATUS, GroupStatus
 from allhands.model.affinity import PodAffinity, PodTerm, SpreadConstraint
 from allhands.model.flavor import Flavor
+from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.identity import Identity
 from allhands.model.pod import HostPort
 from allhands.model.queue import Queue, QueueOrder, QueueState, Quota, ShareBy

@@ -10,9 +10,9 @@ import pytest
 from allhands.core.facts import PastRuns, Reservation
 from allhands.core.orders import Ageing, Creation, Deadline, Priority
 from allhands.core.policy import DEFAULT, Backfill
-from allhands.core.snapshot import GroupStatus
 from allhands.model.affinity import PodAffinity, PodTerm
 from allhands.model.domain import Domain
+from allhands.model.group_status import GroupStatus
 from allhands.model.pod import PodPhase
 from allhands.model.podgroup import SubGroup, TopologyMode, TopologyRule
 from allhands.model.queue import Queue, QueueOrder
@@ -68,6 +68,7 @@ def test_who_may_pass_a_group_that_waits_for_room(case: Passing) -> None:
 def test_a_hold_names_the_nodes_and_the_time() -> None:
     (hold,) = busy().decide().holds
     assert (hold.group, hold.nodes, hold.start_seconds) == ("default/big", ("a", "b"), BEGIN + 100)
+    assert not hold.awaits_leaving
 
 
 def test_who_runs_long_may_use_what_the_promised_pods_leave_on_each_node() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from allhands.core.entries import Predicted
 from allhands.core.facts import Reservation
-from allhands.core.snapshot import GroupStatus
 from allhands.model.affinity import PodAffinity, PodTerm, SpreadConstraint
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup, TaskMinimum, TopologyMode, TopologyRule

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allhands.core.snapshot import GroupStatus
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Taint
 from allhands.model.podgroup import SubGroup, TopologyMode, TopologyRule
 from allhands.model.queue import Queue, QueueOrder
@@ -189,3 +189,28 @@ def test_a_gang_whose_avoided_nodes_are_all_that_would_serve_is_told_which_they_
     it.step()
     assert it.why("it").startswith("0 of the 1 pods fit now;")
     assert "Nodes on which its last start failed are left out (n1, n2)." in it.why("it")
+
+
+def test_who_is_evicted_hears_for_whom_until_its_pods_are_gone_and_then_what_it_lacks() -> None:
+    it = Cluster("a", leave_after=3).gang("low", 2, on="a a", cpu=2, group={"priority": 1})
+    it.gang("high", cpu=4, group={"priority": 9}).step()
+    assert it.reason("low") is Reason.PREEMPTED
+    assert it.why("low") == (
+        'Gang "default/low" must leave for "default/high", whose priority is 9 over 1 in queue "q"; this frees 4 cpu.'
+    )
+    it.step()
+    assert it.reason("low") is Reason.PREEMPTED
+    assert not it.wait("low").say
+    it.settle()
+    assert it.reason("low") is Reason.INSUFFICIENT_RESOURCES
+
+
+def test_who_is_evicted_by_share_hears_that_it_was_reclaimed() -> None:
+    it = Cluster("a").know(Queue("q", quotas=(cpu(deserved=2),)), Queue("other", quotas=(cpu(deserved=2),)))
+    for number in range(4):
+        it.gang(f"own-{number}", on="a", queue="other", cpu=1)
+    it.gang("owed", cpu=2).step()
+    evicted = [evict.group.partition("/")[2] for evict in it.plan.evictions]
+    assert len(evicted) == 2
+    assert {it.reason(name) for name in evicted} == {Reason.RECLAIMED}
+    assert {evict.why.reason for evict in it.plan.evictions} == {Reason.RECLAIMED}

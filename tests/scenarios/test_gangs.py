@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allhands.core.snapshot import GroupStatus
+from allhands.model.group_status import GroupStatus
 from allhands.model.pod import PodPhase
 from allhands.model.podgroup import SubGroup, TaskMinimum
 from allhands.model.queue import Queue

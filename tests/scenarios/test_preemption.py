@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from allhands.core.actions.allocate import Refusal
+from allhands.core.actions.turns import TURN_SECONDS
 from allhands.core.facts import DisruptionBudget
 from allhands.model.affinity import PodAffinity, PodTerm, SpreadConstraint
 from allhands.model.domain import Domain
+from allhands.model.identity import Identity
 from allhands.model.pod import HostPort
 from allhands.model.podgroup import SubGroup, TopologyMode, TopologyRule
 from allhands.model.queue import Queue, Quota
@@ -377,6 +379,7 @@ def test_each_eviction_says_for_whom_by_which_rule_and_what_it_frees() -> None:
     )
     assert plan.evictions[0].grace_seconds == 30
     assert plan.holds[0].nodes == ("n000",)
+    assert plan.holds[0].awaits_leaving
     assert why(plan, "high") == "1 pods are leaving to make room for it."
 
 
@@ -493,3 +496,90 @@ def test_groups_alike_are_searched_for_once() -> None:
         assert isinstance(refusal, Refusal)
         assert isinstance(desk.preempt.make_room(entry, refusal), Refusal)
     assert desk.preempt.searches == 1
+
+
+# -- what is said to those who must leave
+
+
+def test_a_gang_that_is_evicted_waits_because_it_was_preempted() -> None:
+    it = cluster(leave_after=3).gang("low", 2, on=["n000", "n001"], gpu=4, group=LOW).gang("high", 2, gpu=4, group=HIGH)
+    plan = it.step()
+    assert {evict.why.reason for evict in plan.evictions} == {Reason.PREEMPTED}
+    assert reason(plan, "low") is Reason.PREEMPTED
+    assert 'must leave for "default/high"' in why(plan, "low")
+
+
+def test_who_can_spare_the_evicted_members_is_not_told_to_wait() -> None:
+    it = cluster(nodes=1).gang("low", 4, minimum=1, on=["n000"] * 4, gpu=1, group=LOW)
+    it.gang("high", 1, gpu=2, group=HIGH)
+    plan = it.step()
+    assert len(plan.evictions) == 2
+    assert {evict.why.reason for evict in plan.evictions} == {Reason.PREEMPTED}
+    assert [wait.group for wait in plan.waits] == ["default/high"]
+
+
+# -- who says that nobody is to leave for it
+
+
+def test_a_gang_whose_preemption_policy_is_never_waits_its_turn() -> None:
+    it = cluster().gang("low", 2, on=["n000", "n001"], gpu=4, group=LOW)
+    it.gang("polite", 2, gpu=4, group=HIGH, shape={"preemption_policy_never": True})
+    plan = it.step()
+    assert plan.evictions == ()
+    assert "Nobody is evicted for it, since its preemption policy is Never." in why(plan, "polite")
+    assert it.run(LONG).evicted == []
+
+
+def test_one_polite_member_is_enough_and_another_gang_that_asks_for_the_same_is_not_bound_by_it() -> None:
+    it = cluster().gang("low", 2, on=["n000", "n001"], gpu=4, group=LOW)
+    it.gang("polite", 1, gpu=4, group={"priority": 10}, shape={"preemption_policy_never": True})
+    it.gang("high", 1, gpu=4, group=HIGH)
+    plan = it.step()
+    assert {evict.for_group for evict in plan.evictions} == {"default/high"}
+
+
+# -- searches are bounded, and everybody gets one
+
+
+def hopeless_and_one(hopeless: int, searches: int) -> Cluster:
+    """Two nodes, full; gangs that are too large for both; and behind them, by name, one that is not."""
+    it = cluster(policy=msgspec.structs.replace(POLICY, max_victim_searches=searches))
+    it.gang("low", 2, on=["n000", "n001"], gpu=4, group=LOW)
+    for number in range(hopeless):
+        user = Identity(f"user-{number}", ())
+        it.gang(f"hopeless-{number:03d}", 3, gpu=4, group={"identity": user, **MIDDLE})
+    return it.gang("last", 2, gpu=4, group=MIDDLE)
+
+
+@pytest.mark.parametrize("searches", [1, 2, 3, 8, 64])
+@pytest.mark.parametrize("hopeless", [0, 1, 7, 20])
+def test_hopeless_gangs_ahead_do_not_use_up_every_search_for_ever(hopeless: int, searches: int) -> None:
+    it = hopeless_and_one(hopeless, searches)
+    turns = -(-(hopeless + 1) // max(1, searches // 2))
+    it.run(3 * turns * TURN_SECONDS // STEP_SECONDS + 3)
+    assert it.running("last") == 2
+    assert it.evicted == ["low-0", "low-1"]
+
+
+def test_behind_a_hundred_hopeless_gangs_a_gang_gets_its_search_within_few_cycles() -> None:
+    it = hopeless_and_one(100, POLICY.max_victim_searches).run(8)
+    assert it.running("last") == 2
+
+
+def test_whose_turn_it_is_does_not_depend_on_what_was_searched_before() -> None:
+    it = hopeless_and_one(20, 4)
+    for _ in range(12):
+        fresh = it.decide()
+        assert it.step() == fresh
+    assert it.running("last") == 2
+
+
+def test_a_world_in_which_a_search_was_put_off_wakes_up_for_it() -> None:
+    it = hopeless_and_one(20, 2)
+    it.step()
+    assert it.memo.wakes_at is not None
+    assert it.memo.wakes_at <= it.now - STEP_SECONDS + TURN_SECONDS
+
+
+def test_no_search_is_made_for_those_who_are_behind_if_none_is_allowed() -> None:
+    assert hopeless_and_one(3, 0).run(LONG).evicted == []

@@ -308,7 +308,8 @@ def test_what_one_user_is_refused_says_nothing_about_another_who_asks_for_the_sa
     ):
         it.gang(name, 1, cpu=2, on=node, group={"identity": Identity(user), "priority": priority})
     it.settle()
-    assert it.why("a2").startswith('Queue "q" uses 2 of its capability of 2 cpu for user "ann"')
+    assert it.why("a2").startswith('User "ann" uses 2 of the 2 cpu that one user may use in queue "q"')
+    assert it.reason("a2") is Reason.USER_LIMIT
     assert (it.running("c"), it.evicted) == (1, ["b-0"])
 
 

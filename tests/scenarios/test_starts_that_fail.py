@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from allhands.core.policy import DEFAULT
-from allhands.core.snapshot import GroupStatus
+from allhands.model.group_status import GroupStatus
 from allhands.model.pod import PodPhase
 from allhands.model.reason import Reason
 from tests.scenarios.cluster import BEGIN, STEP_SECONDS, Cluster, nodes_of

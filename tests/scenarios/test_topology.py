@@ -321,3 +321,74 @@ def test_a_start_names_the_domain_it_was_put_into() -> None:
     it = hall()
     plan = it.gang("g", 1, members=whole(1, 1)).decide()
     assert plan.starts[0].domain == nodes_of(plan, "g")[0][:4]
+
+
+# -- as few racks as will do
+
+
+def fragmented() -> Cluster:
+    """A block of four racks of four nodes: one core is taken on each node of three racks, on half a rack none."""
+    it = hall(blocks=1, racks=4, nodes=4)
+    for rack in range(3):
+        for node in range(4):
+            it.gang(f"old-{rack}-{node}", cpu=rack + 1, on=f"b0r{rack}n{node}")
+    return it
+
+
+@pytest.mark.parametrize("mode", [HARD, SOFT], ids=["hard", "soft"])
+def test_a_gang_too_large_for_a_rack_crosses_as_few_racks_as_will_do(mode: TopologyMode) -> None:
+    # The racks hold 12, 8, 4 and 16 single cores.
+    it = fragmented().gang("g", 28, cpu=1, members=whole(28, 2, mode)).settle()
+    assert racks_of(it, "g") == {"b0r0", "b0r3"}
+
+
+def test_a_gang_with_members_of_two_kinds_keeps_them_beside_each_other() -> None:
+    it = fragmented().gang("g", 0, members=whole(18, 2)).more("g", 2, cpu=2).more("g", 16, cpu=1).settle()
+    assert it.running("g") == 18
+    assert len(racks_of(it, "g")) == 2
+
+
+def test_the_parts_of_a_gang_cross_as_few_racks_as_will_do() -> None:
+    parts = tuple(SubGroup(name, min_count=14, topology=rule(2)) for name in ("x", "y"))
+    whole_gang = SubGroup(topology=rule(3), children=parts)
+    it = fragmented().gang("g", 28, cpu=1, members=whole_gang, parts="x " * 14 + "y " * 14).settle()
+    of_x = {pod.node_name[:4] for pod in it.members("g")[:14]}
+    assert len(of_x) == 1
+    assert racks_of(it, "g") == {"b0r0", "b0r3"}
+
+
+# -- who grows, grows beside itself
+
+
+def test_further_members_join_the_rack_of_the_first_if_they_would_like_to_be_together() -> None:
+    members = SubGroup(min_count=1, topology=rule(1, SOFT))
+    it = hall(nodes=3).gang("g", 1, cpu=4, on="b1r1n1", members=members).more("g", 2, cpu=4).settle()
+    assert it.where("g") == ["b1r1n0", "b1r1n1", "b1r1n2"]
+
+
+def test_further_members_go_to_the_next_rack_of_the_block_when_their_own_is_full() -> None:
+    members = SubGroup(min_count=1, topology=rule(1, SOFT))
+    it = hall().gang("g", 1, cpu=4, on="b1r1n1", members=members).more("g", 5, cpu=4).settle()
+    assert it.running("g") == 6
+    assert {"b1r0n0", "b1r0n1", "b1r1n0", "b1r1n1"} < set(it.where("g"))
+
+
+def test_further_members_of_a_gang_that_starts_now_stay_beside_it() -> None:
+    members = SubGroup(min_count=2, topology=rule(1, SOFT))
+    it = hall().gang("old", cpu=3, on="b1r1n0").gang("older", cpu=4, on="b1r1n1").gang("g", 3, cpu=1, members=members)
+    it.settle()
+    assert len(racks_of(it, "g")) == 1, "although the last core of b1r1n0 would suit a single pod better"
+
+
+def test_a_further_sub_group_begins_near_the_others() -> None:
+    parts = tuple(SubGroup(name, min_count=1) for name in ("x", "y"))
+    members = SubGroup(min_children=1, topology=rule(1, SOFT), children=parts)
+    it = hall().gang("g", 1, cpu=4, on="b1r1n1", members=members, parts="x").more("g", 1, cpu=4, parts="y").settle()
+    assert it.where("g") == ["b1r1n0", "b1r1n1"]
+
+
+def test_who_grows_without_a_topology_or_in_a_tree_that_does_not_exist_grows_anywhere() -> None:
+    members = SubGroup(min_count=1, topology=rule(1, SOFT))
+    assert Cluster("n1 n2").gang("g", 2, cpu=4, on="n1", members=members).settle().running("g") == 2
+    members = SubGroup(min_count=1, topology=rule(1, SOFT, "no such tree"))
+    assert hall().gang("g", 8, cpu=4, on="b0r0n0", members=members).settle().running("g") == 8

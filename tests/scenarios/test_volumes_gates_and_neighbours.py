@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from allhands.core.memo import Memo
 from allhands.core.plan_volumes import BindClaim, SelectNode
+from allhands.core.work import Work
 from allhands.model.affinity import NodeAffinity, NodeSelectorTerm, PodAffinity, PodTerm, SpreadConstraint
 from allhands.model.node import Taint, Toleration
 from allhands.model.pod import HostPort
+from allhands.model.podgroup import SubGroup, TopologyMode, TopologyRule
 from allhands.model.reason import Reason
 from allhands.model.selector import LabelSelector, Requirement
 from allhands.model.volume import (
@@ -133,6 +136,79 @@ def test_no_more_volumes_are_attached_to_a_node_than_it_can_attach() -> None:
         it.gang(f"g{name}", 1, claims=(name,))
     it.settle(quiet=False)
     assert sum(it.running(f"g{name}") for name in "abc") == 2
+
+
+def shared(name: str, volume: PersistentVolume) -> tuple[PersistentVolumeClaim, PersistentVolume]:
+    """A claim that is bound, and that any number of pods may use."""
+    return claim(name, volume_name=volume.name, bind_completed=True, access_modes=("ReadWriteMany",)), volume
+
+
+def test_gangs_with_ordinary_bound_claims_are_placed_in_one_pass_where_their_volumes_reach() -> None:
+    it = Cluster("n1 n2 n3").know(
+        volumes=storage(*shared("data", PersistentVolume("pv", node_affinity=on("n2", "n3"))))
+    )
+    it.gang("g", 8, cpu=1, claims=("data",))
+    work = Work(it.world.snapshot(), it.policy, Memo(), it.now)
+    state = work.state(it.entry("g").pending[0].shape)
+    assert not state.is_dynamic
+    assert state.static.tolist() == [False, True, True]
+    assert nodes_of(it.decide(), "g") == ["n2"] * 4 + ["n3"] * 4
+
+
+def test_a_volume_that_moves_takes_its_waiting_pods_along() -> None:
+    def known(*nodes: str) -> VolumeFacts:
+        return storage(*shared("data", PersistentVolume("pv", node_affinity=on(*nodes))))
+
+    it = Cluster("n1 n2").know(volumes=known("n1")).gang("g", 1, cpu=1, claims=("data",))
+    assert nodes_of(it.decide(), "g") == ["n1"]
+    assert nodes_of(it.know(volumes=known("n2")).decide(), "g") == ["n2"]
+    assert nodes_of(it.know(volumes=known("nowhere")).decide(), "g") == []
+    assert nodes_of(it.know(volumes=known("n1")).decide(), "g") == ["n1"]
+
+
+def test_who_may_not_go_where_its_volume_is_hears_of_the_volume() -> None:
+    it = Cluster("n1 n2").know(volumes=storage(*shared("data", PersistentVolume("pv", node_affinity=on("n2")))))
+    it.gang("g", 1, cpu=1, claims=("data",), node_selector={HOST: "n1"}).settle()
+    assert it.why("g") == 'Volume claim "default/data" is not ready: no node that it may use reaches its volume.'
+
+
+def test_a_gang_in_one_domain_goes_where_its_volume_is() -> None:
+    it = Cluster("n1 n2 n3 n4").domain("a", "n1 n2").domain("b", "n3 n4")
+    it.know(volumes=storage(*shared("data", PersistentVolume("pv", node_affinity=on("n3", "n4")))))
+    rule = TopologyRule(TopologyMode.HARD, highest_tier=1)
+    it.gang("g", 2, cpu=4, claims=("data",), members=SubGroup(min_count=2, topology=rule))
+    plan = it.decide()
+    assert nodes_of(plan, "g") == ["n3", "n4"]
+    assert plan.starts[0].domain == "b"
+
+
+# -- claims that are made for one pod
+
+
+def scratch(pod: str, owner: str) -> PersistentVolumeClaim:
+    return claim(f"{pod}-scratch", owner_uid=owner)
+
+
+def test_a_claim_made_for_another_pod_of_the_same_name_will_not_do() -> None:
+    own: dict[str, Any] = {"claims": ("g-0-scratch",), "ephemeral_claims": ("g-0-scratch",)}
+    it = Cluster("n1").know(volumes=storage(scratch("g-0", "uid-of-an-older-pod"))).gang("g", 1, **own).settle()
+    assert it.why("g") == 'Volume claim "default/g-0-scratch" is not ready: it was not made for the pod.'
+    it.know(volumes=storage(scratch("g-0", it.members("g")[0].uid))).settle()
+    assert it.running("g") == 1
+
+
+def test_a_group_whose_pods_will_have_claims_of_their_own_is_admitted_before_they_exist() -> None:
+    it = Cluster("n1").know(volumes=storage())
+    it.gang("g", 2, predicted=True, claims=("-scratch",), ephemeral_claims=("-scratch",)).step()
+    assert it.plan.starts[0].is_admission
+    names = [pod.name for pod in it.members("g")]
+    for name in names:
+        own: dict[str, Any] = {"claims": (f"{name}-scratch",), "ephemeral_claims": (f"{name}-scratch",)}
+        it.alter(name, **own)
+    it.step()
+    assert it.reason("g") is Reason.VOLUME_NOT_READY
+    it.know(volumes=storage(*(scratch(pod.name, pod.uid) for pod in it.members("g")))).settle()
+    assert it.running("g") == 2
 
 
 # -- gates and claims that are not served

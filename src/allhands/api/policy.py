@@ -91,6 +91,8 @@ class SchedulingPolicy(
     """Whether groups may evict others of their own queue that have a lower priority."""
     reclaims: bool | None = None
     """Whether queues may take back what others use beyond what they deserve."""
+    explains: bool | None = None
+    """Whether waiting groups are told why they wait, and until when. Decides nothing."""
     start_timeout_seconds: Seconds | None = None
     """How long members that are bound may take to start, where the group does not say."""
     retry_base_seconds: Seconds | None = None

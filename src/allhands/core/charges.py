@@ -16,7 +16,7 @@ from allhands.model.queue import ANY_FLAVOR, Queue, QueueOrder, ShareBy
 from allhands.model.resources import PODS, ResourceVector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from allhands.core.facts import Facts
     from allhands.core.policy import Policy
@@ -85,23 +85,25 @@ class KeptCharges:
     def __init__(self, charges: Charges, flavors: tuple[Flavor, ...]) -> None:
         self.charges = charges
         self._flavors = flavors
-        self._charged: dict[str, tuple[GroupEntry, Charge]] = {}
+        self._charged: dict[str, Charge] = {}
+        self.version = -1
+        """Of the snapshot that was followed last."""
 
-    def follow(self, snapshot: Snapshot) -> None:
+    def follow(self, snapshot: Snapshot, changed: Iterable[str], gone: Iterable[str] = ()) -> None:
         """Charges what changed since the last time."""
         charges, charged, current = self.charges, self._charged, snapshot.groups
-        for key in [key for key in charged if key not in current]:
-            charges.give_back(charged.pop(key)[1])
-        for key, entry in current.items():
-            known = charged.get(key)
-            if known is not None:
-                if known[0] is entry:
-                    continue
-                charges.give_back(charged.pop(key)[1])
+        self.version = snapshot.version
+        for key in gone:
+            if (charge := charged.pop(key, None)) is not None:
+                charges.give_back(charge)
+        for key in changed:
+            if (charge := charged.pop(key, None)) is not None:
+                charges.give_back(charge)
+            entry = current[key]
             if entry.holding:
                 charge = charges.charge(entry, self._held(entry, snapshot))
                 charges.take(charge)
-                charged[key] = (entry, charge)
+                charged[key] = charge
 
     def _held(self, entry: GroupEntry, snapshot: Snapshot) -> Demand:
         if not self._flavors:
@@ -120,13 +122,16 @@ class KeptCharges:
 def charges_of(work: Work) -> Charges:
     """This cycle's own, with the use of all groups; kept from the last cycle where queues and capacity are the same."""
     kept = work.memo.charges_for(work.snapshot)
-    if kept is None:
+    roll = work.memo.roll
+    if kept is not None and kept.version in (roll.version_before, work.snapshot.version):
+        kept.follow(work.snapshot, roll.changed, roll.gone)
+    else:
         facts = work.snapshot.facts
         used = {quota.flavor for account in facts.accounts for quota in account.quotas} - {ANY_FLAVOR}
         flavors = tuple(flavor for flavor in facts.flavors if flavor.name in used)
         kept = KeptCharges(Charges.build(facts, _capacity(work, flavors)), flavors)
+        kept.follow(work.snapshot, work.snapshot.groups)
         work.memo.keep_charges(work.snapshot, kept)
-    kept.follow(work.snapshot)
     return kept.charges.copy()
 
 
@@ -141,11 +146,18 @@ def fold_usage(snapshot: Snapshot, policy: Policy, charges: Charges, until_secon
     book, tenants = charges.book, charges.tenants
     units = {UsageKey(name): book.share(name) for name in book.layout.row_by_name}
     if tenants is not None:
-        for entry in snapshot.groups.values():
+        # Many groups have few owners: each of these is asked for once.
+        alike = {_owner(entry): entry for entry in snapshot.groups.values()}
+        for entry in alike.values():
             for key in tenant_keys(entry):
                 units[key] = tenants.share(key)
     ledger = fold_all(snapshot.facts.past_usage, units, until_seconds, policy.half_life_seconds)
     return forget(ledger, until_seconds, policy.half_life_seconds)
+
+
+def _owner(entry: GroupEntry) -> tuple[str, str, str]:
+    group = entry.group
+    return group.queue, group.identity.user, group.namespace
 
 
 def tenant_keys(entry: GroupEntry) -> tuple[UsageKey, UsageKey]:

@@ -72,8 +72,12 @@ class _Running:
         self._census = take_census(work)
         self._calendar = Calendar(work, frozenset(entry.group.key for entry in self._census.begun))
         self._allocate = Allocate(work, charges.book, self._calendar, charges.tenants)
-        self._preempt = Preempt(work, self._allocate, charges.book, self._calendar, charges.tenants)
+        self._made_preempt: Preempt | None = None
         self._over_quota: list[Refused] = []
+        self._unpromised: list[tuple[GroupEntry, Refusal | None]] = []
+        """Groups that were refused and not promised anything yet; None for one that is like the first of them."""
+        self._unasked: Callable[[], GroupEntry | None] | None = None
+        """Those behind them, if all are like them."""
         self._counting = Counting(work.policy, work.snapshot, work.now)
         self._charges = charges
         self._book = charges.book
@@ -94,14 +98,18 @@ class _Running:
                 self._complete(entry)
         for entry in self._ordered(census.admitted):
             self._begin(entry, charged=False)
-        waiting = self._ordered(census.waiting)
-        served = self._serve_promised(waiting)
+        waiting = census.waiting if census.is_in_order else self._ordered(census.waiting)
+        served = set() if census.is_in_order else self._serve_promised(waiting)
         self._serve_queues([entry for entry in waiting if entry.key not in served] if served else waiting)
         leaving = {evict.group for evict in self._evictions}
         # Who makes room for others does not grow into it.
-        self._grow(self._ordered([entry for entry in census.whole if entry.key not in leaving]))
+        growing = [entry for entry in census.whole if entry.pending and entry.group.key not in leaving]
+        if growing or self._work.policy.tells_promises or self._can_grow_at_once():
+            self._promise_all()
+        self._grow(self._ordered(growing))
         self._holds.extend(self._calendar.holds())
-        Expectations(self._work, self._calendar, self._book).tell(self._waits, self._over_quota)
+        if self._work.policy.explains:
+            Expectations(self._work, self._calendar, self._book).tell(self._waits, self._over_quota)
 
     def plan(self) -> Plan:
         return Plan(
@@ -109,14 +117,26 @@ class _Running:
             evictions=tuple(self._evictions),
             releases=tuple(self._releases),
             holds=tuple(self._holds),
-            waits=self._waits.all(),
+            waits=self._waits.all() if self._work.policy.explains else (),
             set_aside=objects_set_aside(self._work, self._book),
         )
 
     def _ordered(self, entries: list[GroupEntry]) -> list[GroupEntry]:
+        if not entries:
+            return entries
         work = self._work
         wake_for_orders(work, entries)
         return in_order(entries, work.policy, work.snapshot, work.now)
+
+    @property
+    def _preempt(self) -> Preempt:
+        """Made when somebody asks: in most cycles nobody does."""
+        if self._made_preempt is None:
+            charges = self._charges
+            made = Preempt(self._work, self._allocate, charges.book, self._calendar, charges.tenants)
+            made.decided.update(entry.group.key for entry in self._census.begun)
+            self._made_preempt = made
+        return self._made_preempt
 
     def _release(self, census: Census) -> set[str]:
         """The groups whose start has failed: nothing more is done for them now."""
@@ -125,14 +145,14 @@ class _Running:
             self._releases.append(released.release)
             self._evictions.extend(released.evictions)
         self._evictions.extend(drain(self._work, census))
-        self._preempt.also_leaving(self._evictions)
-        self._preempt.decided.update(entry.key for entry in census.begun)
+        if self._evictions:
+            self._preempt.also_leaving(self._evictions)
         return {release.group for release in self._releases}
 
     def _complete(self, entry: GroupEntry) -> None:
         """A group that has members on nodes and is below its minimum: nothing overtakes it."""
         outcome = self._allocate.start(entry, charged=False)
-        made = self._preempt.make_room(entry, outcome, charged=False) if isinstance(outcome, Refusal) else outcome
+        made = self._make_room(entry, outcome, charged=False) if isinstance(outcome, Refusal) else outcome
         if isinstance(made, Start):
             self._keep(made)
         elif not isinstance(made, Refusal):
@@ -154,24 +174,36 @@ class _Running:
         self._preempt.also_leaving(taken)
         return why.with_more(TAKEN_BACK)
 
-    def _begin(self, entry: GroupEntry, *, charged: bool = True) -> Refusal | None:
-        """None if it starts."""
-        if charged and (why := self._counting.refusal(entry)) is not None:
+    def _begin(self, entry: GroupEntry, *, charged: bool = True, promises: bool = True) -> Refusal | None:
+        """None if it starts. Without `promises`, what it is promised if it is refused is worked out later, if ever."""
+        counts = charged and bool(self._work.policy.limits)
+        if counts and (why := self._counting.refusal(entry)) is not None:
             self._waits.add(entry, why)
             return Refusal(why, for_room=False)
         outcome = self._allocate.start(entry, charged=charged)
         if isinstance(outcome, Refusal):
-            made = self._preempt.make_room(entry, outcome, charged=charged)
+            made = self._make_room(entry, outcome, charged=charged)
             if not isinstance(made, Refusal):
                 self._hold(entry, made)
                 return None
-            self._waits.add(entry, made.why)
-            self._refused(entry, made)
+            if self._work.policy.explains:
+                self._waits.add(entry, made.why)
+            if promises:
+                self._refused(entry, made)
+            elif not self._calendar.promises_no_more():
+                self._unpromised.append((entry, made))
             return made
         self._keep(outcome)
-        if charged:
+        if counts:
             self._counting.started(entry)
         return None
+
+    def _make_room(self, entry: GroupEntry, refusal: Refusal, *, charged: bool) -> Preempted | Refusal:
+        policy = self._work.policy
+        # Where nobody is ever evicted for others, there is nothing to look at.
+        if not (policy.preempts or policy.reclaims or policy.explains):
+            return refusal
+        return self._preempt.make_room(entry, refusal, charged=charged)
 
     def _refused(self, entry: GroupEntry, refusal: Refusal) -> None:
         """Time may help it."""
@@ -197,6 +229,8 @@ class _Running:
     def _serve_promised(self, waiting: list[GroupEntry]) -> set[str]:
         """Groups for which others are leaving: they start, or their room is held, before anybody else is asked."""
         served: set[str] = set()
+        if all(entry.status.preempting_since_seconds is None for entry in waiting):
+            return served
         for entry in self._preempt.promised(waiting):
             outcome = self._allocate.start(entry)
             if not isinstance(outcome, Refusal):
@@ -210,12 +244,17 @@ class _Running:
 
     def _hold(self, entry: GroupEntry, held: Preempted) -> None:
         self._evictions.extend(held.evictions)
+        self._waits.add_evicted(held.evictions)
         self._holds.append(held.hold)
         self._waits.add(entry, held.why)
 
     def _serve_queues(self, waiting: list[GroupEntry]) -> None:
         queues = self._work.queues
-        lanes = Lanes(waiting, self._charges, self._work)
+        only = self._work.memo.roll.only_queue() if self._census.is_in_order else None
+        lanes = Lanes(waiting, self._charges, self._work, only)
+        if self._may_pass_over():
+            self._serve_quickly(lanes)
+            return
         behind: dict[str, tuple[GroupEntry, Refusal, list[GroupEntry]]] = {}
         """Queues in which nobody passes the first that does not start."""
         while (entry := lanes.take()) is not None:
@@ -227,10 +266,83 @@ class _Running:
                 queue = queues.get(entry.group.queue)
                 if others or (queue is not None and not queue.backfill and refusal.for_room):
                     behind[entry.group.queue] = (entry, refusal, others)
+        if not self._work.policy.explains:
+            return
         for entry, refusal, others in behind.values():
             for position, other in enumerate(others, 2):
                 self._waits.add_behind(other, entry, position, len(others) + 1)
                 self._not_asked(other, refusal, entry)
+
+    def _may_pass_over(self) -> bool:
+        """Whether groups need not be asked of which it is plain that they are refused: nothing more comes of it."""
+        return not self._work.policy.explains and not self._work.policy.limits
+
+    def _serve_quickly(self, lanes: Lanes) -> None:
+        """The same, where nobody has to be told anything: those like one that was refused are not asked, and nobody is
+        promised anything before somebody comes who could take it away."""
+        allocate, calendar, policy = self._allocate, self._calendar, self._work.policy
+        evicts = policy.preempts or policy.reclaims
+        take, is_refused, hopeless, number_of = lanes.take, allocate.is_refused, allocate.hopeless, allocate.numbers.get
+        alike = self._census.is_in_order and self._work.memo.roll.is_of_one_kind
+        queues = self._work.queues
+        closing = {name for name in lanes.names if name in queues and not queues[name].backfill}
+        """Queues in which nobody passes the first that does not start for want of room."""
+        closed: set[str] = set()
+        passes_over = False
+        while (entry := take()) is not None:
+            queue = entry.group.queue
+            if closed and queue in closed:
+                continue
+            if self._unpromised:
+                if self._is_like_unpromised(entry) and (not evicts or self._preempt.has_failed(entry)):
+                    self._unpromised.append((entry, None))
+                    continue
+                self._promise_all()
+                passes_over = calendar.promises_no_more()
+            if (
+                passes_over
+                and queue not in closing
+                and not lanes.is_strict(queue)
+                and (not evicts or self._preempt.has_failed(entry))
+                and (number_of(entry.signature) in hopeless or is_refused(entry))
+            ):
+                continue
+            refusal = self._begin(entry, promises=False)
+            if refusal is not None and refusal.why.reason not in NOT_READY:
+                lanes.refused(entry)
+                if refusal.for_room and queue in closing:
+                    closed.add(queue)
+            passes_over = not self._unpromised and calendar.promises_no_more()
+            if alike and self._unpromised and (not evicts or self._preempt.has_failed(entry)):
+                self._unasked = None if closed else take  # all others are like this one
+                return
+
+    def _is_like_unpromised(self, entry: GroupEntry) -> bool:
+        """Whether it is refused as the first of those is, whatever that one will be promised."""
+        first = self._unpromised[0][0]
+        return entry.signature == first.signature and entry.group.priority <= first.group.priority
+
+    def _promise_all(self) -> None:
+        """Those who were refused for want of room are promised some now, in their order."""
+        owed, self._unpromised = self._unpromised, []
+        calendar = self._calendar
+        for entry, refusal in owed:
+            if refusal is not None:
+                self._refused(entry, refusal)
+            elif not calendar.promises_no_more():
+                self._begin(entry)
+        while self._unasked is not None and not calendar.promises_no_more():
+            if (other := self._unasked()) is None:
+                break
+            self._begin(other)
+
+    def _can_grow_at_once(self) -> bool:
+        """Whether a group that starts has more members than it starts with."""
+        groups = self._work.snapshot.groups
+        return any(
+            len(start.binds) < sum(len(members.pods) for members in groups[start.group].pending)
+            for start in self._starts
+        )
 
     def _grow(self, whole: list[GroupEntry]) -> None:
         work, calendar, allocate = self._work, self._calendar, self._allocate

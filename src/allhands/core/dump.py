@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allhands.core.columns import NodeColumns
+from allhands.core.consistency import problem_of
 from allhands.core.facts import Facts
 from allhands.core.snapshot import GroupEntry, PodTable, SetAside, Snapshot
 from allhands.model.node import Node
@@ -136,9 +137,12 @@ def decode(packed: bytes) -> Snapshot:
     if dump.format != FORMAT:
         raise DumpError(f'the dump has the format "{dump.format}"; this version reads "{FORMAT}"')
     try:
-        return _snapshot(dump)
+        snapshot = _snapshot(dump)
     except (TypeError, ValueError) as error:
         raise DumpError(f"the dump is damaged: {error}") from None
+    if (problem := problem_of(snapshot)) is not None:
+        raise DumpError(f"the dump is damaged: {problem}")
+    return snapshot
 
 
 def _snapshot(dump: _Dump) -> Snapshot:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from allhands.core.columns import ABSURD_UNITS
-from allhands.core.snapshot import NO_STATUS, GroupEntry, GroupStatus, Members, PodRef
+from allhands.core.snapshot import GroupEntry, Members, PodRef
+from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup
 from allhands.model.reason import Explanation, Reason, explain
@@ -70,11 +71,11 @@ def build_entry(
     shapes: dict[str, PodShape] = {}
     gated: dict[str, int] = {}
     present: dict[Slot, int] = {}
-    bound: list[tuple[int, str]] = []
+    bound: list[tuple[str, str, int, str]] = []
     holding: dict[str, int] = {}
-    leaving: list[int] = []
+    leaving: list[tuple[str, str, int]] = []
     existing: dict[Slot, int] = {}
-    unstarted = 0
+    unstarted, never_preempts = 0, False
     for state in members.values():
         pod = state.pod
         if state.node_row >= 0 and state.is_bound:
@@ -87,12 +88,12 @@ def build_entry(
                 existing[state.slot] = existing.get(state.slot, 0) + 1
         elif state.is_leaving:
             if state.node_row >= 0:
-                leaving.append(state.row)
+                leaving.append((pod.key, pod.uid, state.row))
         elif state.is_bound:
             existing[state.slot] = existing.get(state.slot, 0) + 1
             if state.node_row >= 0:
                 present[state.slot] = present.get(state.slot, 0) + 1
-                bound.append((state.row, state.slot.subgroup))
+                bound.append((pod.key, pod.uid, state.row, state.slot.subgroup))
                 unstarted += pod.phase is not PodPhase.RUNNING
         elif state.ours:
             existing[state.slot] = existing.get(state.slot, 0) + 1
@@ -100,32 +101,39 @@ def build_entry(
                 for gate in pod.scheduling_gates:
                     gated[gate] = gated.get(gate, 0) + 1
             else:
+                never_preempts |= pod.preemption_policy_never
                 shapes[state.shape.digest] = state.shape
                 pending.setdefault((state.slot, state.shape.digest), []).append(PodRef(pod.key, pod.uid))
     if predicted and status.admitted_at_seconds is not None and _have_outgrown(pending, shapes, predicted):
         # What it was promised is not what it needs, so it is decided anew.
         status = msgspec.structs.replace(status, admitted_at_seconds=None)
     for expected, refs in _yet_to_come(group.key, predicted, existing):
-        shape = shape_of(expected.pod)
+        # Whatever is yet to be made for a pod cannot be asked for before the pod is there.
+        pod = msgspec.structs.replace(expected.pod, uid="") if expected.pod.ephemeral_claims else expected.pod
+        shape = shape_of(pod)
+        never_preempts |= expected.pod.preemption_policy_never
         shapes[shape.digest] = shape
         pending.setdefault((expected.slot, shape.digest), []).extend(refs)
     waiting = tuple(
         Members(slot, shapes[digest], tuple(sorted(refs, key=_rank)))
         for (slot, digest), refs in sorted(pending.items())
     )
+    bound.sort()
+    leaving.sort()
     entry = GroupEntry(
         group=group,
         pending=waiting,
         gated=tuple(sorted(gated.items())),
         present=tuple(sorted(present.items())),
-        bound=tuple(row for row, _ in sorted(bound)),
-        bound_parts=tuple(part for _, part in sorted(bound)),
-        leaving=tuple(sorted(leaving)),
+        bound=tuple(row for _, _, row, _ in bound),
+        bound_parts=tuple(part for _, _, _, part in bound),
+        leaving=tuple(row for _, _, row in leaving),
         holding=tuple(sorted(holding.items())),
         unstarted=unstarted,
         is_whole=group.members.is_whole(present),
         status=status,
         problem=_problem(group, waiting),
+        never_preempts=never_preempts,
     )
     return msgspec.structs.replace(entry, signature=_signature(entry))
 
@@ -196,6 +204,7 @@ def _signature(entry: GroupEntry) -> str:
             asked,
             entry.present,
             entry.gated,
+            entry.never_preempts,
             alone,
         )
     )

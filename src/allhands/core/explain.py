@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NAMES_LISTED: Final = 8
 UNSERVED_CLAIMS: Final = "A pod has resource claims, which are not served yet."
 PARTS_APART: Final = "{have} of its {need} parts find places in domains as it asks; the others find none beside them."
+NO_ROOM: Final = Explanation(Reason.INSUFFICIENT_RESOURCES, "There is no room for it.")
+"""Where nobody asks for numbers."""
 HELD_BY_PODS: Final = frozenset(
     (VolumeProblem.ONE_POD_ONLY, VolumeProblem.DISK_IN_USE, VolumeProblem.TOO_MANY_ATTACHED)
 )
@@ -57,6 +59,14 @@ def shortfall_words(lacking: Shortfall, group: str) -> Explanation:
     what = f'pods of task "{lacking.task}"' if lacking.task else lacking.what
     name = lacking.subgroup or group
     return explain(Reason.SUB_GROUP_INCOMPLETE, subgroup=name, have=lacking.have, need=lacking.need, what=what)
+
+
+def reason_for_no_room(work: Work, entry: GroupEntry, part: Part) -> Explanation:
+    """The same as `why_no_room` as far as anybody decides by it: whether it could have room at all. Without numbers."""
+    for take in part.all_takes():
+        if (why := _why_nowhere(work, work.state(entry.pending[take.members].shape))) is not None:
+            return why
+    return NO_ROOM
 
 
 def why_no_room(work: Work, entry: GroupEntry, part: Part, within: Rows | None) -> Explanation:
@@ -126,9 +136,10 @@ def _why_nowhere(work: Work, state: ShapeState) -> Explanation | None:
         largest = int(columns.allocatable[column].max()) if column is not None and len(columns) else 0
         if units > largest:
             return explain(Reason.NEVER_FITS, request=_text(name, units), resource=name, largest=_text(name, largest))
-    if not state.static.any():
+    usable = work.usable_nodes(state.shape)
+    if not usable.any():
         return work.why_no_node(state.shape)
-    why = work.neighbours.volumes.why(state.shape)
+    why = work.neighbours.volumes.why(state.shape, usable)
     return None if why is None or why.number("problem") in HELD_BY_PODS else why
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
     from allhands.core.columns import Column, Mask, NodeColumns
     from allhands.core.feasibility.neighbours import Neighbours
     from allhands.core.learned import Budget, GroupFeatures, NodeFeatures
     from allhands.core.snapshot import GroupEntry, Snapshot
-    from allhands.core.view import NodeView
+    from allhands.core.view import Asks, NodeView
     from allhands.model.reason import Explanation
     from allhands.model.shape import PodShape
 
@@ -23,19 +25,38 @@ SCORE_SCALE: Final = 1_000_000
 
 
 class Score(Protocol):
-    """How good nodes are for a shape, by what they would have left: each node for itself, from 0 to SCORE_SCALE."""
+    """How good nodes are for a shape, by what they would have left: each node for itself, from 0 to SCORE_SCALE.
+
+    It may also have `score_of_one`, as ScoreOfOne has it; where few nodes are looked at, that is faster.
+    """
 
     name: str
 
     def score(self, view: NodeView) -> Column: ...
 
 
+class ScoreOfOne(Protocol):
+    """A Score that can say the same about one node in plain numbers, to the bit."""
+
+    def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
+        """A function from the share of each resource that would be left on a node, by column, to the node's score."""
+
+
 class StaticScore(Protocol):
-    """The same for what does not change with usage: labels, taints, images. Asked once per shape and node."""
+    """The same for what does not change with usage: labels, taints, images. Asked once per shape and node.
+
+    It may also have `looks_at`, as KeyedScore has it.
+    """
 
     name: str
 
     def static_score(self, shape: PodShape, columns: NodeColumns) -> Column: ...
+
+
+class KeyedScore(Protocol):
+    """A StaticScore that says what of a shape it looks at, so that it is asked once for all that are alike in that."""
+
+    def looks_at(self, shape: PodShape) -> Hashable: ...
 
 
 class NeighbourScore(Protocol):
@@ -58,11 +79,24 @@ class StaticFilter(Protocol):
 
 
 class GroupOrder(Protocol):
-    """One criterion of the order among the waiting groups of a queue: smaller goes first, equals ask the next one."""
+    """One criterion of the order among the waiting groups of a queue: smaller goes first, equals ask the next one.
+
+    One whose rank changes with time alone has `next_change` too (`orders.timing`); one may have `is_settled`.
+    """
 
     name: str
 
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int: ...
+
+
+class SettledOrder(Protocol):
+    """A GroupOrder that says of which groups the rank is fixed, so that it is not asked in every cycle."""
+
+    def is_settled(self, entry: GroupEntry) -> bool:
+        """Whether the rank depends on the group alone: not on time, nodes or other groups.
+
+        It may depend on the facts (queues, past runs) if the order says `looks_at_facts = True`.
+        """
 
 
 class StartGate(Protocol):

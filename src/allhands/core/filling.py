@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allhands.core.topology.search import candidates
+from allhands.core.topology.spread import closest_rows
 
 if TYPE_CHECKING:
     from allhands.core.shapes import ShapeState
@@ -58,10 +59,12 @@ class Fillings:
         topology = work.topology
         sums = topology.sums(state.fit(work.room))
         for domain in candidates(topology, rule, sums, need):
-            if domain is None:
-                sequence = state.picks(work.room, need)
+            rows = closest_rows(topology, domain, state.fit(work.room), need, tree=rule.tree)
+            if domain is None or rows is not None:
+                sequence = state.picks(work.room, need, rows)
                 state.refuse_picks()
-                return _Filling("", 0, sequence) if len(sequence) == need else None
+                name = "" if domain is None else topology.domains[domain].name
+                return _Filling(name, 0, sequence) if len(sequence) == need else None
             left = int(sums[domain])
             sequence = state.picks(work.room, min(left, need * GANGS_AHEAD), topology.rows(domain))
             # By count it fits; every pod is for itself, so it does.

@@ -23,6 +23,9 @@ _NOTHING: Final = -1
 
 def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None) -> list[int]:
     """At most `count` rows, in the order of choice; a row comes as often as it is chosen."""
+    if count == 1 and within is None:
+        first = state.best_row(room)
+        return [first] if first >= 0 else []
     candidates = _best_rows(state.key, count, within)
     if count == 1 or not candidates.size:
         return _numbers(candidates)

@@ -6,25 +6,41 @@ one that got it; using an old one again is a mistake, which is noticed only if t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
+from allhands.core.calendar.kinds import KindNumbers
+from allhands.core.calendar.runs import Runs
 from allhands.core.feasibility.static import StaticFeasibility
+from allhands.core.roll import Roll
+from allhands.core.room import Shares
 from allhands.core.shapes import ShapeState, ShapeStates
 from allhands.core.topology.columns import TopologyColumns
 from allhands.core.topology.spread import order_rows
+from allhands.model.queue import Queue
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from allhands.core.actions.allocate import KeptDemand
     from allhands.core.charges import KeptCharges
-    from allhands.core.columns import Column, NodeColumns
+    from allhands.core.columns import Column, Mask, NodeColumns
+    from allhands.core.extension import KeyedScore
     from allhands.core.facts import Facts
+    from allhands.core.feasibility.volumes import VolumeFeasibility
     from allhands.core.plan import Plan
     from allhands.core.policy import Policy
     from allhands.core.room import Room
     from allhands.core.snapshot import Snapshot
     from allhands.core.work import Work
+    from allhands.model.resources import ResourceVector
     from allhands.model.shape import PodShape
+
+
+MAX_STATIC_PARTS: Final = 1024
+MAX_KINDS: Final = 1 << 15
+LONGEST_LOG: Final = 4096
 
 
 class Memo:
@@ -37,8 +53,22 @@ class Memo:
         self._shapes: ShapeStates | None = None
         self._static: StaticFeasibility | None = None
         self._topology: TopologyColumns | None = None
+        self.volumes: VolumeFeasibility | None = None
+        """Of the last cycle, which the next takes over from."""
         self._rank_of_row: list[int] = []
-        self._touched: list[int] = []
+        self._log: list[int] = []
+        """The rows that changed, or were tried on, in this epoch; positions of shapes point into it."""
+        self._epoch = 0
+        self._begun_at = 0
+        self._shares: Shares | None = None
+        self._static_parts: dict[Hashable, tuple[Mask, Column | int]] = {}
+        self._roll: Roll | None = None
+        self.kinds = KindNumbers()
+        self.runs = Runs()
+        self.demands: dict[int, KeptDemand] = {}
+        """By kind, as long as the kinds and the charges are kept."""
+        self._total: tuple[Column, ResourceVector] | None = None
+        self._queues: tuple[Facts, Mapping[str, Queue]] | None = None
         self._seen_version = -1
         self._static_version = 0
         self._last_plan: Plan | None = None
@@ -64,17 +94,49 @@ class Memo:
             if moved.size:
                 self._static.update(columns, moved)
                 self._static_version += 1
-            room.log = sorted({*self._touched, *changed.tolist()})
-            for state in self._states.values():
-                state.begin()
+                self._static_parts.clear()
+            self._follow_log(room, changed.tolist())
         if self._topology is None or snapshot.facts is not self._facts or not same_rows:
             self._topology = None
+        self.roll.follow(snapshot)
+        if len(self.kinds.by_signature) > MAX_KINDS:
+            self.kinds, self.demands = KindNumbers(), {}
         self._columns, self._policy, self._facts = columns, policy, snapshot.facts
         self._seen_version = snapshot.version
 
+    def _follow_log(self, room: Room, changed: list[int]) -> None:
+        """What the last cycle tried has not happened, so all of that counts as changed too."""
+        again = sorted({*self._log[self._begun_at :], *changed})
+        if len(self._log) > LONGEST_LOG + 2 * len(room.columns):
+            self._log = []
+            self._epoch += 1
+        room.log = self._log
+        room.log.extend(again)
+        self._begun_at = len(room.log)
+
+    def shares_for(self, snapshot: Snapshot) -> Shares:
+        """Of the nodes' allocatable; it is replaced, never written, so its identity tells whether it is the same."""
+        allocatable = snapshot.columns.allocatable
+        if self._shares is None or self._shares.allocatable is not allocatable:
+            self._shares = Shares(allocatable)
+        return self._shares
+
+    def total_of(self, snapshot: Snapshot) -> ResourceVector:
+        """What all nodes have together."""
+        if self._total is None or self._total[0] is not snapshot.columns.allocatable:
+            self._total = (snapshot.columns.allocatable, snapshot.columns.total())
+        return self._total[1]
+
+    def queues_of(self, snapshot: Snapshot) -> Mapping[str, Queue]:
+        """By name."""
+        facts = snapshot.facts
+        if self._queues is None or self._queues[0] is not facts:
+            self._queues = (facts, {it.name: it for it in facts.accounts if isinstance(it, Queue)})
+        return self._queues[1]
+
     def end(self, work: Work, plan: Plan, rng: int) -> None:
         """The cycle is over, and nothing that it tried has happened yet."""
-        self._touched = work.room.log
+        self._log = work.room.log
         self._last_plan, self._last_time, self._last_rng, self._wakes_at = plan, work.now, rng, work.wakes_at
 
     def plan_for(self, snapshot: Snapshot, policy: Policy, now: int, rng: int) -> Plan | None:
@@ -99,12 +161,23 @@ class Memo:
 
     def keep_charges(self, snapshot: Snapshot, charges: KeptCharges) -> None:
         self._charges, self._book_facts = charges, snapshot.facts
+        self.demands = {}
         self._book_allocatable = snapshot.columns.allocatable
 
     @property
     def _states(self) -> ShapeStates:
         assert self._shapes is not None
         return self._shapes
+
+    @property
+    def static_version(self) -> int:
+        """Rises when anything of nodes changes but their pods."""
+        return self._static_version
+
+    @property
+    def roll(self) -> Roll:
+        assert self._roll is not None
+        return self._roll
 
     def topology(self, snapshot: Snapshot) -> TopologyColumns:
         if self._topology is None:
@@ -137,23 +210,57 @@ class Memo:
             self._states.add(found)
         elif found.static_version != self._static_version:
             self._set_static(found, room.columns)
+        found.begin(self._epoch)
         return found
 
     def _set_static(self, state: ShapeState, columns: NodeColumns) -> None:
         assert self._policy is not None
-        mask = self.static.mask(state.shape)
+        key = self._looks_at(state.shape)
+        found = None if key is None else self._static_parts.get(key)
+        if found is None:
+            found = self._static_part(state.shape, columns)
+            if key is not None:
+                if len(self._static_parts) >= MAX_STATIC_PARTS:
+                    self._static_parts.clear()
+                self._static_parts[key] = found
+        state.set_static(*found)
+        state.static_version = self._static_version
+
+    def _static_part(self, shape: PodShape, columns: NodeColumns) -> tuple[Mask, Column | int]:
+        """Where it may go, and how good that is, by what nodes are. Shared by shapes, so never written to."""
+        assert self._policy is not None
+        mask = self.static.mask(shape)
         for plugin in self._policy.filters:
-            mask = mask & plugin.mask(state.shape, columns)
+            mask = mask & plugin.mask(shape, columns)
         score = None
         for static_score, weight in self._policy.static_scores:
-            part = static_score.static_score(state.shape, columns) * weight
+            part = static_score.static_score(shape, columns) * weight
             score = part if score is None else score + part
-        state.set_static(mask, 0 if score is None else score)
-        state.static_version = self._static_version
+        return mask, 0 if score is None else score
+
+    def _looks_at(self, shape: PodShape) -> Hashable:
+        """All of a shape that decides about its static part; None if nobody can say."""
+        assert self._policy is not None
+        if self._policy.filters or not all(hasattr(plugin, "looks_at") for plugin, _ in self._policy.static_scores):
+            return None
+        return (
+            shape.node_selector,
+            shape.node_affinity.required,
+            shape.tolerations,
+            shape.node_name,
+            shape.resource_claims,
+            *(cast("KeyedScore", plugin).looks_at(shape) for plugin, _ in self._policy.static_scores),
+        )
 
     def _forget(self, columns: NodeColumns, policy: Policy) -> None:
         self._shapes = ShapeStates(policy.shape_memory_bytes)
         self._static = StaticFeasibility(columns)
-        self._touched = []
+        self._roll = Roll(policy)
+        self._log = []
+        self._begun_at = 0
+        self._epoch += 1
+        self._static_parts.clear()
         self._last_plan = None
         self._charges = None
+        self.demands = {}
+        self.runs = Runs()

@@ -51,11 +51,19 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Room that is kept for a group: until victims have left, or until it is expected to start."""
+    """Room that is kept for a group: until victims have left, or until it is expected to start.
+
+    Where it `awaits_leaving`, the group's status must say so (`preempting_since_seconds`: since this cycle, if it did
+    not say so before or more are evicted for it now) and name these nodes (`nominated_nodes`), or the next cycle may
+    give the room to others. Any other hold is a promise of the calendar: it is made anew in each cycle, and nothing is
+    to be written.
+    """
 
     group: str
     nodes: tuple[str, ...]
     start_seconds: int | None
+    awaits_leaving: bool = False
+    """Whether pods are on their way out that the group counts on: evicted for it, or leaving anyway."""
 
 
 class Wait(msgspec.Struct, frozen=True):

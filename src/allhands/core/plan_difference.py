@@ -87,6 +87,9 @@ def _words(value: Any) -> str:
             return value
         case {"explanation": why, "expected_start_seconds": start}:
             return f"{_sentence(why)} Start: {'unknown' if start is None else start}."
+        case {"nodes": nodes, "start_seconds": start}:
+            once = "those who leave are gone" if value.get("awaits_leaving") else "it is free"
+            return f"{_plain(nodes)} {f'once {once}' if start is None else f'from {start}'}"
         case {"node": node, "for_group": group, "why": why}:
             return f"from {node} for {group}: {_sentence(why)}"
         case {"reason": _, "message": _}:

@@ -11,11 +11,13 @@ from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
     from allhands.core.columns import NodeColumns
-    from allhands.core.snapshot import GroupStatus
+    from allhands.model.group_status import GroupStatus
     from allhands.model.podgroup import Slot
     from allhands.model.shape import PodShape
 
 MOST_PRIORITY: Final = 2**31 - 1
+_STARTED, _LEAVING, _BARE, _NOMINATED = map(int, PodFlag)
+"""As plain numbers: this is asked of every pod."""
 
 
 class PodState:
@@ -70,10 +72,10 @@ class PodState:
 
     @property
     def flags(self) -> int:
-        started = PodFlag.STARTED if self.pod.phase is PodPhase.RUNNING else 0
-        bare = 0 if self.pod.owner else PodFlag.BARE
-        nominated = 0 if self.is_bound else PodFlag.NOMINATED
-        return started | bare | nominated | (PodFlag.LEAVING if self.is_leaving else 0)
+        started = _STARTED if self.pod.phase is PodPhase.RUNNING else 0
+        bare = 0 if self.pod.owner else _BARE
+        nominated = 0 if self.is_bound else _NOMINATED
+        return started | bare | nominated | (_LEAVING if self.is_leaving else 0)
 
     @property
     def priority(self) -> int:

@@ -39,6 +39,12 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     backfill: Backfill = Backfill.EASY
     preempts: bool = True
     reclaims: bool = True
+    explains: bool = True
+    """Whether waiting groups are told why they wait, and until when. Without it a plan has no `waits`; all else is the
+    same. For simulations that nobody asks."""
+    tells_promises: bool = True
+    """Whether a silent plan holds what the calendar promises even where nobody comes who could take it. Without it such
+    promises are not worked out: for a runtime that explains from time to time and decides in between."""
     start_timeout_seconds: int = 300
     """For members that are bound and never start, where the group does not say."""
     retry_base_seconds: int = 10

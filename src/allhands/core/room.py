@@ -6,7 +6,7 @@ who cache something per node look at the log from where they last read it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -15,31 +15,136 @@ from allhands.core.extension import SCORE_SCALE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from allhands.core.columns import Column, NodeColumns, Request, Rows
 
-FEW = 8
+FEW: Final = 8
 """Up to so many rows, plain loops are faster than arrays."""
+MANY: Final = 256
+MANY_ALIKE: Final = 8
+ASKED_BEFORE: Final = 4
+"""Classes of nodes are looked for among so many nodes, after so many questions, and used if so many are alike."""
+MIXER: Final = 6364136223846793005
+"""Odd, so that no bit of what is mixed is lost; sums wrap around."""
+
+
+class Shares:
+    """What one unit is of a node's allocatable, in score points; 0 where a node has none. The same in every cycle."""
+
+    def __init__(self, allocatable: Column) -> None:
+        self.allocatable = allocatable
+        with np.errstate(divide="ignore"):
+            inverse = SCORE_SCALE / allocatable
+        inverse[~np.isfinite(inverse)] = 0.0
+        self.of_unit: NDArray[np.float64] = inverse
+        """(R, N)."""
+        self.tie: Column = np.arange(allocatable.shape[1] - 1, -1, -1, dtype=np.int64)
+        """Of equally good nodes, the first is the best."""
+        self.nowhere: Column = np.full(allocatable.shape[1], -1, dtype=np.int64)
+        """The keys of a shape that fits nowhere; for all to read."""
+        self.nowhere.setflags(write=False)
+        self._of_row: dict[int, list[float]] = {}
+
+    def of_row(self, row: int) -> list[float]:
+        """The same for one node, by resource."""
+        found = self._of_row.get(row)
+        if found is None:
+            found = self._of_row[row] = self.of_unit[:, row].tolist()
+        return found
+
+
+class Classes(NamedTuple):
+    """Nodes that have the same free and the same in all, as they were at a position of the log."""
+
+    of_row: Rows
+    """The class of each node."""
+    rows: Rows
+    """One node of each class."""
+    speaking: frozenset[int]
+    """Those of them that stand for others too: as long as none of them is touched, it holds for all that are not."""
+    position: int
 
 
 class Room:
-    def __init__(self, columns: NodeColumns) -> None:
+    def __init__(self, columns: NodeColumns, shares: Shares | None = None) -> None:
+        """`shares` are those of an earlier room of nodes with the same allocatable."""
         self.columns = columns
         self.free: Column = columns.allocatable - columns.used
-        with np.errstate(divide="ignore"):
-            inverse = SCORE_SCALE / columns.allocatable
-        inverse[~np.isfinite(inverse)] = 0.0
-        self.share_of_unit = inverse
-        """(R, N) float64: what one unit is of a node's allocatable, in score points; 0 where a node has none."""
+        self.shares = Shares(columns.allocatable) if shares is None else shares
         self.log: list[int] = []
+        self._most: list[int] | None = None
+        """No node has more free than this, by resource; None if that is not known."""
+        self._classes: tuple[Classes | None, int] | None = None
+        self._asked_for_classes = 0
+
+    @property
+    def share_of_unit(self) -> NDArray[np.float64]:
+        return self.shares.of_unit
+
+    def holds_none(self, request: Request) -> bool:
+        """Whether some resource alone shows that no node has room for one such pod. False says nothing."""
+        most = self._most
+        if most is None:
+            most = self._most = self.free.max(axis=1).tolist() if len(self.columns) else [0] * len(self.free)
+        for column, units in request:  # noqa: SIM110 - asked for every group; a generator costs more than all else
+            if units > most[column]:
+                return True
+        return False
+
+    def classes(self) -> Classes | None:
+        """The nodes by what they have; None where too few are alike, or nobody has asked often enough yet."""
+        self._asked_for_classes += 1
+        if self._asked_for_classes <= ASKED_BEFORE or len(self.columns) < MANY:
+            return None
+        known = self._classes
+        if known is None or (self._asked_for_classes > known[1] and self._is_touched(known[0])):
+            found = self._find_classes()
+            # Finding them costs about as much as looking at all nodes a few times.
+            self._classes = known = (found, self._asked_for_classes + ASKED_BEFORE)
+        classes = known[0]
+        return None if classes is None or self._is_touched(classes) else classes
+
+    def _is_touched(self, classes: Classes | None) -> bool:
+        """Whether something has happened to the nodes that stand for others."""
+        if classes is None:
+            return True
+        touched = self.log[classes.position :]
+        return len(touched) > len(self.columns) or not classes.speaking.isdisjoint(touched)
+
+    def _find_classes(self) -> Classes | None:
+        mixed = np.zeros(len(self.columns), dtype=np.int64)
+        for column in (*self.free, *self.columns.allocatable):
+            mixed *= MIXER
+            mixed += column
+        _, first, of_row, sizes = np.unique(mixed[::-1], return_index=True, return_inverse=True, return_counts=True)
+        if len(first) * MANY_ALIKE > len(self.columns):
+            return None
+        # The last of each class stands for it: of nodes that are alike, the first is used first.
+        rows, of_row = len(self.columns) - 1 - first, np.ascontiguousarray(of_row[::-1])
+        for table in (self.free, self.columns.allocatable):
+            if not np.array_equal(table, table[:, rows][:, of_row]):
+                return None
+        return Classes(of_row, rows, frozenset(rows[sizes > 1].tolist()), len(self.log))
+
+    def forget_most(self) -> None:
+        """`free` was written to by somebody else."""
+        self._most = None
 
     def take(self, request: Request, picks: Sequence[int], sign: int = 1) -> None:
         """One pod on each row of `picks`; a row may come several times. `sign` -1 gives back."""
         free = self.free
         self.log.extend(picks)
+        most = self._most
+        if most is not None and (len(self.columns) <= FEW or (sign < 0 and len(picks) > 1)):
+            most = self._most = None
         if len(picks) == 1:
             row = picks[0]
             for column, units in request:
-                free[column, row] -= sign * units
+                left = free[column, row] - sign * units
+                free[column, row] = left
+                if sign < 0 and most is not None and left > most[column]:
+                    most[column] = int(left)
             return
         counts: dict[int, int] = {}
         for row in picks:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allhands.core.columns import ABSURD_UNITS
-from allhands.core.snapshot import GroupStatus, SetAside
+from allhands.core.snapshot import SetAside
+from allhands.model.group_status import GroupStatus
 from allhands.model.podgroup import PodGroup, SubGroup
 from allhands.model.reason import Explanation, Reason, explain
 from allhands.model.shape import PodShape
@@ -46,6 +47,7 @@ class GroupObject(NamedTuple):
     status: GroupStatus
     predicted: tuple[Predicted, ...]
     problem: Explanation | None
+    waits_for: Explanation | None = None
 
 
 def set_aside(kind: str, name: str, problem: str) -> SetAside:
@@ -60,10 +62,16 @@ def node_problem(node: Node) -> SetAside | None:
     return None
 
 
-def group_object(group: PodGroup, status: GroupStatus, predicted: tuple[Predicted, ...]) -> GroupObject:
-    problem = _group_problem(group, status) or _predicted_problem(predicted)
-    if problem is None:
-        return GroupObject(group, status, predicted, None)
+def group_object(
+    group: PodGroup,
+    status: GroupStatus,
+    predicted: tuple[Predicted, ...],
+    known_problem: str = "",
+    waits_for: Explanation | None = None,
+) -> GroupObject:
+    problem = _group_problem(group, status) or _predicted_problem(predicted) or known_problem
+    if not problem:
+        return GroupObject(group, status, predicted, None, waits_for)
     said = GroupStatus(said=status.said)
     return GroupObject(_bare_group(group), said, (), explain(Reason.INVALID, problem=problem))
 

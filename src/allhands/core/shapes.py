@@ -7,16 +7,19 @@ for k equal pods are found in one pass and are the same as placing one by one (`
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from allhands.core.greedy import greedy_picks
-from allhands.core.view import NodeView
+from allhands.core.view import Asks, NodeView
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
     from allhands.core.columns import Column, Mask, Request, Rows
+    from allhands.core.extension import ScoreOfOne
     from allhands.core.policy import Policy
     from allhands.core.room import Room
     from allhands.model.shape import PodShape
@@ -27,6 +30,8 @@ MAX_NODES: Final = 1 << ROW_BITS
 INFEASIBLE: Final = -1
 UNLIMITED: Final = 1 << 30
 MAX_PREFETCH: Final = 4096
+FEW_ROWS: Final = 16
+"""Up to so many rows, plain numbers are faster than arrays."""
 ALL: Final = slice(None)
 
 
@@ -46,39 +51,75 @@ class ShapeState:
         self.static_version = -1
         self.static: Mask = np.zeros(0, dtype=np.bool_)
         self.key: Column = np.zeros(0, dtype=np.int64)
+        self.epoch = -1
+        """Positions in the log mean nothing in another epoch."""
         self._static_score: Column | int = 0
-        self._tie: Column = np.arange(len(room.columns) - 1, -1, -1, dtype=np.int64)
+        self._tie: Column = room.shares.tie
+        self._nowhere: Column = room.shares.nowhere
         self._fit: Column | None = None
+        self._best: int | None = None
+        """The best of all keys, if that is known."""
         self._sequence: list[int] = []
         self._cursor = 0
         self._expected_log = -1
         self._prefetch = 0
         self._policy = policy
+        self._scores_of_one: list[tuple[Callable[[Sequence[float]], int], int]] | None = None
+        self._knows_one: bool | None = None
 
     def set_static(self, mask: Mask, static_score: Column | int) -> None:
         """What the node's labels, taints and the like say; makes all else stale."""
         self.static = np.zeros_like(mask) if self.exists_nowhere else mask
         self._static_score = static_score
-        self.key = np.full(len(mask), INFEASIBLE, dtype=np.int64)
+        self.key = self._nowhere
         self._fit = None
+        self._best = None
         self.position = -1
 
-    def begin(self) -> None:
-        """A new cycle with a new room: its log names, from the start, all rows that changed since the last one."""
-        self.position = min(self.position, 0)
+    def begin(self, epoch: int) -> None:
+        """A new cycle with a new room, whose log goes on where the last one's ended, unless there is a new epoch."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.position = -1
         self._expected_log = -1
 
     def refresh(self, room: Room) -> None:
         """Brings the columns up to date with the room."""
         end = len(room.log)
-        if self.position == end:
+        if self.position == end or not self.key.size:
             return
-        touched = set(room.log[self.position :]) if self.position >= 0 else ()
-        if touched and len(touched) * 2 < len(self.key):
-            self._compute(room, np.array(list(touched), dtype=np.int64))
+        size = len(self.key)
+        touched: Collection[int] = set(room.log[self.position :]) if self.position >= 0 else range(size)
+        if len(touched) * 2 >= size > FEW_ROWS:
+            self._compute_all(room)
+            self._best = None
+            self.position = end
+            return
+        if self.position < 0:
+            self.key = np.full(size, INFEASIBLE, dtype=np.int64)
+        if len(touched) <= FEW_ROWS and self._is_scored_one_by_one():
+            self._note_best(touched, self._compute_few(room, list(touched)))
         else:
-            self._compute(room, ALL)
+            self._note_best(touched, self._compute_some(room, np.array(list(touched), dtype=np.int64)))
         self.position = end
+
+    def best_row(self, room: Room) -> int:
+        """The best node for one more pod, -1 if there is none."""
+        self.refresh(room)
+        if self._best is None:
+            self._best = int(self.key.max()) if self.key.size else INFEASIBLE
+        # No two nodes have the same key, since the row is part of it.
+        return len(self.key) - 1 - (self._best & (MAX_NODES - 1)) if self._best >= 0 else -1
+
+    def _note_best(self, touched: Collection[int], key: int) -> None:
+        """Of the touched rows, the best has this key now; no other has a better one than the best that is known."""
+        best = self._best
+        if best is None:
+            return
+        if best < 0 or len(self.key) - 1 - (best & (MAX_NODES - 1)) not in touched:
+            self._best = max(best, key)
+        else:
+            self._best = key if key >= best else None
 
     def fit(self, room: Room) -> Column:
         """How many of these pods fit on each node, by everything that does not depend on other pods."""
@@ -97,6 +138,8 @@ class ShapeState:
             return greedy_picks(self, room, count, within)
         if self._expected_log == len(room.log) and self._cursor + count <= len(self._sequence):
             picks = self._sequence[self._cursor : self._cursor + count]
+        elif room.holds_none(self.request):
+            return []
         else:
             picks = self._new_sequence(room, count)
         self._cursor += len(picks)
@@ -126,15 +169,103 @@ class ShapeState:
         self._cursor = 0
         return self._sequence[:count]
 
+    def _compute_all(self, room: Room) -> None:
+        """For all rows; where most nodes are alike, each kind of node is looked at once."""
+        classes = room.classes()
+        if classes is None:
+            self._compute(room, ALL)
+            return
+        of_class = np.zeros(len(classes.rows), dtype=np.int64)
+        view = NodeView(self.shape, self.request, room, classes.rows)
+        of_class[:] = self._usage_score(view)
+        of_class[~view.fits()] = INFEASIBLE
+        scores = of_class.take(classes.of_row)
+        feasible = (scores >= 0) & self.static
+        scores += self._static_score
+        scores <<= ROW_BITS
+        scores |= self._tie
+        scores[~feasible] = INFEASIBLE
+        self.key = scores
+        self._fit = None
+        touched = set(room.log[classes.position :])
+        if touched:
+            self._compute_some(room, np.array(list(touched), dtype=np.int64))
+
+    def _compute_some(self, room: Room, rows: Rows) -> int:
+        """For some rows, and the best key among them. Most have no room as a rule, since pods were put there."""
+        allowed = self.static.take(rows)
+        for column, units in self.request:
+            allowed &= room.free[column].take(rows) >= units
+        able = rows[allowed]
+        self.key[rows] = INFEASIBLE
+        if self._fit is not None:
+            self._fit[rows] = 0
+        if not able.size:
+            return INFEASIBLE
+        if able.size <= FEW_ROWS and self._is_scored_one_by_one():
+            return self._compute_few(room, able.tolist())
+        self._compute(room, able)
+        return int(self.key[able].max())
+
     def _compute(self, room: Room, rows: Rows | slice) -> None:
         view = NodeView(self.shape, self.request, room, rows)
         allowed = view.fits() & self.static[rows]
         static = self._static_score if isinstance(self._static_score, int) else self._static_score[rows]
         keys = ((self._usage_score(view) + static) << ROW_BITS) | self._tie[rows]
         keys[~allowed] = INFEASIBLE
-        self.key[rows] = keys
+        if isinstance(rows, slice):
+            self.key = keys
+        else:
+            self.key[rows] = keys
         if self._fit is not None:
             self._fit[rows] = np.where(allowed, room.fit(self.request, rows, UNLIMITED), 0)
+
+    def _compute_few(self, room: Room, rows: list[int]) -> int:
+        """The same for a few rows, in plain numbers; the best key among them."""
+        request, keys, static = self.request, self.key, self.static
+        free_of_rows = room.free.take(rows, axis=1).T.tolist() if len(rows) > 1 else [room.free[:, rows[0]].tolist()]
+        best = INFEASIBLE
+        for row, free in zip(rows, free_of_rows, strict=True):
+            for column, units in request:
+                if free[column] < units:
+                    allowed = False
+                    break
+            else:
+                allowed = static.item(row)
+            if self._fit is not None:
+                self._fit[row] = min(UNLIMITED, *(free[it] // units for it, units in request)) if allowed else 0
+            key = self._key_of(room, row, free) if allowed else INFEASIBLE
+            keys[row] = key
+            if key > best:
+                best = key
+        return best
+
+    def _key_of(self, room: Room, row: int, free: list[int]) -> int:
+        """The sort key of a row that has so much free, and room for one such pod."""
+        for column, units in self.request:
+            free[column] -= units
+        # A node that others have overfilled is full, not fuller than full.
+        shares = [left * unit if left > 0 else 0.0 for left, unit in zip(free, room.shares.of_row(row), strict=True)]
+        score = 0
+        for score_of_one, weight in self._scores_of_one or self._make_scores_of_one(room):
+            score += score_of_one(shares) * weight
+        static_score = self._static_score
+        if score < 0:
+            score = 0
+        score += static_score if isinstance(static_score, int) else static_score.item(row)
+        return (score << ROW_BITS) | (len(self.key) - 1 - row)
+
+    def _is_scored_one_by_one(self) -> bool:
+        """Whether all of the policy's scores can be asked about one node at a time."""
+        if self._knows_one is None:
+            self._knows_one = all(hasattr(plugin, "score_of_one") for plugin, _ in self._policy.scores)
+        return self._knows_one
+
+    def _make_scores_of_one(self, room: Room) -> list[tuple[Callable[[Sequence[float]], int], int]]:
+        asks = Asks(self.shape, self.request, room.columns)
+        made = [(cast("ScoreOfOne", plugin).score_of_one(asks), weight) for plugin, weight in self._policy.scores]
+        self._scores_of_one = made
+        return made
 
     def _usage_score(self, view: NodeView) -> Column:
         total: Column | None = None

@@ -6,7 +6,7 @@ depend on the order in which events arrived: two worlds with the same objects gi
 
 import enum
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from allhands.core.columns import NodeColumns
 from allhands.core.facts import Facts
+from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.podgroup import PodGroup, Slot
 from allhands.model.reason import Explanation
 from allhands.model.shape import PodShape
@@ -63,32 +64,6 @@ class Members(msgspec.Struct, frozen=True):
     pods: tuple[PodRef, ...]
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What the group's object already tells its owner, so that nothing is written twice."""
-
-    explanation: Explanation
-    expected_start_seconds: int | None = None
-
-
-class GroupStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the API remembers of a group beside its pods."""
-
-    admitted_at_seconds: int | None = None
-    started_at_seconds: int | None = None
-    """When it was whole for the first time."""
-    failed_starts: int = 0
-    retry_at_seconds: int = 0
-    avoid_nodes: tuple[str, ...] = ()
-    preempting_since_seconds: int | None = None
-    """Since when pods are leaving to make room for it."""
-    nominated_nodes: tuple[str, ...] = ()
-    """Where that room is."""
-    said: Said | None = None
-
-
-NO_STATUS: Final = GroupStatus()
-
-
 class GroupEntry(msgspec.Struct, frozen=True):
     """A pod-group, its waiting members by slot and shape, and the rows of those that hold room."""
 
@@ -99,10 +74,11 @@ class GroupEntry(msgspec.Struct, frozen=True):
     present: tuple[tuple[Slot, int], ...] = ()
     """Members that count towards the minimum: bound, running or succeeded, and not leaving."""
     bound: tuple[int, ...] = ()
-    """Rows of the pod table, ascending; not those that are leaving."""
+    """Rows of the pod table, in the order of the pods' names; not those that are leaving."""
     bound_parts: tuple[str, ...] = ()
     """The sub-group of each of `bound`."""
     leaving: tuple[int, ...] = ()
+    """In the same order."""
     holding: tuple[tuple[str, int], ...] = ()
     """Resource -> units that its bound and leaving members hold together, by name."""
     unstarted: int = 0
@@ -115,6 +91,8 @@ class GroupEntry(msgspec.Struct, frozen=True):
     signature: str = ""
     """Equal for groups of one user and namespace that ask for the same in the same place of the queue tree, with the
     same members present."""
+    never_preempts: bool = False
+    """Whether a waiting member's preemption policy is Never: then nobody is evicted for the group, on any ground."""
 
     @property
     def key(self) -> str:

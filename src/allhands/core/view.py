@@ -18,6 +18,22 @@ if TYPE_CHECKING:
     from allhands.model.shape import PodShape
 
 
+class Asks:
+    """What one pod of a shape asks for, for scores that speak of one node at a time."""
+
+    def __init__(self, shape: PodShape, request: Request, columns: NodeColumns) -> None:
+        self.shape = shape
+        self.columns = columns
+        self._asked = frozenset(column for column, _ in request)
+
+    def column(self, resource: str) -> int | None:
+        return self.columns.column_by_resource.get(resource)
+
+    def asks_for(self, resource: str) -> bool:
+        column = self.column(resource)
+        return column is not None and column in self._asked
+
+
 class NodeView:
     """`steps` 1 is each row once; k is each row k times in a row, with 1 to k pods more on it."""
 

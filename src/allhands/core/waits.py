@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allhands.core.plan import Wait
-from allhands.model.reason import Explanation, Reason, explain
+from allhands.model.reason import EVICTED, Explanation, Reason, explain
 
 if TYPE_CHECKING:
-    from allhands.core.snapshot import GroupEntry, Said
+    from collections.abc import Iterable
+
+    from allhands.core.plan import Evict
+    from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
+    from allhands.model.group_status import Said
 
 NEWS_PARTS = 10
 """An expected start is news if it moves by more than this part of the remaining wait."""
+TOLD_EXACTLY = frozenset((Reason.INVALID, Reason.DEPENDENCY_PENDING, Reason.QUEUE_HELD))
+"""Reasons whose words change only because somebody has changed something: then they are news."""
+LACKS_PODS = frozenset((Reason.GANG_INCOMPLETE, Reason.SUB_GROUP_INCOMPLETE))
 
 
 class Waits:
@@ -20,15 +27,27 @@ class Waits:
         self._work = work
         self._why: dict[str, tuple[GroupEntry, Explanation]] = {}
         self._until: dict[str, tuple[int | None, str]] = {}
+        self._evicted: dict[str, int] = {}
+        """Group -> how many of its members."""
 
     def add(
         self, entry: GroupEntry, why: Explanation, expected_start: int | None = None, unknown_because_of: str = ""
     ) -> None:
-        """The last word about a group counts."""
-        key = entry.group.key
+        """The last word about a group counts. Who was evicted is not told that its pods are gone before they are."""
+        key, said = entry.group.key, entry.status.said
+        if entry.leaving and said is not None and said.explanation.reason in EVICTED and why.reason in LACKS_PODS:
+            why = said.explanation
         self._why[key] = (entry, why)
         if expected_start is not None or unknown_because_of:
             self._until[key] = (expected_start, unknown_because_of)
+
+    def add_evicted(self, evictions: Iterable[Evict]) -> None:
+        """Groups of which nothing is left from here on; who can spare its members is not told to wait."""
+        for evict in evictions:
+            self._evicted[evict.group] = self._evicted.get(evict.group, 0) + 1
+            entry = self._work.snapshot.groups[evict.group]
+            if self._evicted[evict.group] == len(entry.bound):
+                self.add(entry, evict.why)
 
     def add_behind(self, entry: GroupEntry, first: GroupEntry, position: int, waiting: int = 0) -> None:
         """In a strict queue, everyone behind the first that cannot start; `waiting` are all of them, if known."""
@@ -68,6 +87,8 @@ class Waits:
 
     def _is_news(self, said: Said | None, why: Explanation, start: int | None) -> bool:
         if said is None or said.explanation.reason is not why.reason:
+            return True
+        if why.reason in TOLD_EXACTLY and said.explanation != why:
             return True
         before = said.expected_start_seconds
         if start is None or before is None:

@@ -15,11 +15,10 @@ from allhands.core.filling import Fillings
 from allhands.core.room import Room
 from allhands.core.shapes import INFEASIBLE, ROW_BITS, ShapeState
 from allhands.core.statement import Statement
-from allhands.model.queue import Queue
 from allhands.model.reason import Explanation, Reason
 
 if TYPE_CHECKING:
-    from allhands.core.columns import Rows
+    from allhands.core.columns import Mask, Rows
     from allhands.core.memo import Memo
     from allhands.core.plan_volumes import PrepareVolume
     from allhands.core.policy import Policy
@@ -36,14 +35,15 @@ class Work:
         self.policy = policy
         self.memo = memo
         self.now = now
-        self.room = Room(snapshot.columns)
+        self.room = Room(snapshot.columns, memo.shares_for(snapshot))
         memo.begin(snapshot, policy, self.room)
-        self.neighbours = Neighbours(snapshot, self.room, memo.static)
+        self.neighbours = Neighbours(snapshot, self.room, memo.static, memo.volumes, memo.roll.looking())
+        memo.volumes = self.neighbours.volumes
         self.statement = Statement(self.room, self._count)
         self.fillings = Fillings()
         self._states: dict[str, ShapeState] = {}
-        self.total = snapshot.columns.total()
-        self.queues = {account.name: account for account in snapshot.facts.accounts if isinstance(account, Queue)}
+        self.total = memo.total_of(snapshot)
+        self.queues = memo.queues_of(snapshot)
         self.wakes_at: int | None = None
         """When time alone changes something."""
 
@@ -55,9 +55,25 @@ class Work:
         found = self._states.get(shape.digest)
         if found is None:
             found = self._states[shape.digest] = self.memo.state(shape, self.room)
+            if self.neighbours.volumes.concerns(shape) and not found.exists_nowhere:
+                self._limit_to_reach(found)
             found.is_dynamic = self.neighbours.is_dynamic(shape)
             found.is_noticed = self.neighbours.is_noticed(shape)
         return found
+
+    def usable_nodes(self, shape: PodShape) -> Mask:
+        """Where it may go by its own conditions and by the policy's filters."""
+        columns = self.snapshot.columns
+        mask = self.memo.static.mask(shape)
+        for plugin in self.policy.filters:
+            mask = mask & plugin.mask(shape, columns)
+        return mask
+
+    def _limit_to_reach(self, state: ShapeState) -> None:
+        """To where the volumes of its bound claims are, which may have changed since the memo last saw the shape."""
+        static = self.usable_nodes(state.shape) & self.neighbours.volumes.reach(state.shape)
+        if not np.array_equal(static, state.static):
+            state.set_static(static, state._static_score)
 
     def place(self, state: ShapeState, count: int, within: Rows | None = None, *, partly: bool = False) -> list[int]:
         """Puts `count` pods on the best nodes and says which; the empty list, and nothing placed, if they do not fit.

@@ -17,7 +17,8 @@ from allhands.core.facts import NO_FACTS, Facts
 from allhands.core.pod_rows import PodRows
 from allhands.core.pod_state import PodState, units_counted
 from allhands.core.sanity import group_object, node_problem, set_aside, without_doubles
-from allhands.core.snapshot import NO_STATUS, GroupEntry, GroupStatus, SetAside, Snapshot
+from allhands.core.snapshot import GroupEntry, SetAside, Snapshot
+from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.podgroup import PodGroup, Slot
 from allhands.model.shape import PodShape
 
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
     from allhands.core.sanity import GroupObject
     from allhands.model.node import Node
     from allhands.model.pod import Pod
+    from allhands.model.reason import Explanation
 
 NO_SLOT: Final = Slot("", "")
 MOST_USED: Final = (1 << 62) - 1
+MOST_SHAPES_SHARED: Final = 1 << 16
+"""Of so many shapes one object each is kept for all pods alike; beyond that it begins anew."""
 
 
 class World:
@@ -62,6 +66,8 @@ class World:
         self._exact: dict[tuple[int, int], int] = {}
         """Sums that no column can hold, by column and row."""
         self._shapes: dict[str, PodShape] = {}
+        self._counted: dict[str, tuple[tuple[int, int], ...]] = {}
+        """Shape -> what it adds to the columns of a node; one value for all pods alike."""
 
     # -- events
 
@@ -96,7 +102,9 @@ class World:
         ours: bool = True,
         status: GroupStatus = NO_STATUS,
     ) -> None:
-        """`group` is the key of its pod-group; a pod without one is a group of its own, with this status."""
+        """`group` is the key of its pod-group (in the pod's own namespace, if it names none); a pod without one is a
+        group of its own, with this status. The pod is complete: constraints that the system adds to it (see
+        `default_spread`) are in it already."""
         self._version += 1
         known = self._pods.get(pod.uid)
         try:
@@ -108,6 +116,12 @@ class World:
             self._set_pod_aside(pod, "It has no uid.")
             return
         self._bad_pods.pop(pod.uid, None)
+        if group and "/" not in group:
+            group = f"{pod.namespace}/{group}"
+        if group and (members := self._members.get(group)):
+            # What they have in common is kept once.
+            other = next(iter(members.values()))
+            group, slot = other.group, other.slot if other.slot == slot else slot
         state = PodState(pod, group or _lone_key(pod), slot, ours=ours, shape=shape, status=status)
         if known is not None:
             # An assumed bind is confirmed by the watch as soon as it shows a node.
@@ -141,12 +155,19 @@ class World:
             self._remember(state)
 
     def set_group(
-        self, group: PodGroup, status: GroupStatus = NO_STATUS, predicted: tuple[Predicted, ...] = ()
+        self,
+        group: PodGroup,
+        status: GroupStatus = NO_STATUS,
+        predicted: tuple[Predicted, ...] = (),
+        problem: str = "",
+        waits_for: Explanation | None = None,
     ) -> None:
-        """`predicted` are the members that the group's owner will create once it is admitted."""
+        """`predicted` are the members that the group's owner will create once it is admitted. `problem` is what the
+        object that it comes from says wrongly: then it is never placed, and told so. `waits_for` is what must happen
+        first, outside of what is decided here: it is not begun before, but what has begun goes on."""
         self._version += 1
         self._count_predicted(group.key, -1)
-        self._groups[group.key] = group_object(group, status, predicted)
+        self._groups[group.key] = group_object(group, status, predicted, problem, waits_for)
         self._count_predicted(group.key, 1)
         self._dirty.add(group.key)
 
@@ -185,6 +206,9 @@ class World:
 
     def _shape(self, pod: Pod) -> PodShape:
         shape = PodShape.of(pod, self._label_keys, pinned=False)
+        if len(self._shapes) >= MOST_SHAPES_SHARED:
+            self._shapes.clear()
+            self._counted.clear()
         return self._shapes.setdefault(shape.digest, shape)
 
     def _remember(self, state: PodState) -> None:
@@ -233,7 +257,10 @@ class World:
         self._rows.place(state.row, row)
         if row < 0:
             return
-        state.counted = units_counted(state.shape, columns)
+        counted = self._counted.get(state.shape.digest)
+        if counted is None:
+            counted = self._counted[state.shape.digest] = units_counted(state.shape, columns)
+        state.counted = counted
         self._add_units(columns, row, state.counted, 1)
         columns.generation[row] = self._version
 
@@ -306,6 +333,7 @@ class World:
         )
         self._columns = columns
         self._exact.clear()
+        self._counted.clear()
         self._layout_stale = self._used_shared = self._allocatable_shared = False
         for at_node in self._by_node.values():
             for state in at_node.values():
@@ -377,7 +405,8 @@ class World:
         known = self._groups.get(key)
         if known is not None:
             entry = build_entry(known.group, known.status, members, known.predicted, self._shape)
-            return entry if known.problem is None else msgspec.structs.replace(entry, problem=known.problem)
+            problem = known.problem or (known.waits_for if not entry.bound else None)
+            return entry if problem is None else msgspec.structs.replace(entry, problem=problem)
         if not members:
             return None
         first = min(members.values(), key=lambda state: state.pod.uid)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allhands.core.facts import Facts
-from allhands.core.snapshot import GroupStatus
 from allhands.core.world import World
 from allhands.model.domain import Domain
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, SubGroup, TopologyMode, TopologyRule

@@ -11,9 +11,10 @@ import numpy as np
 
 from allhands.core.columns import NodeColumns, allocatable_columns, resource_names
 from allhands.core.facts import Facts
-from allhands.core.snapshot import GroupEntry, GroupStatus, PodFlag, PodTable, Snapshot
+from allhands.core.snapshot import GroupEntry, PodFlag, PodTable, Snapshot
 from allhands.core.world import World
 from allhands.model.domain import Domain
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup, TopologyMode, TopologyRule

@@ -114,20 +114,20 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     @staticmethod
     def from_document(document: PodDocument) -> "Pod":
         metadata, spec, status = document.metadata, document.spec, document.status
-        labels = metadata.labels or NO_LABELS
+        labels = _shared_labels(metadata.labels) if metadata.labels else NO_LABELS
         claims, ephemeral_claims = _claims(spec.volumes, metadata.name)
         return Pod(
-            namespace=metadata.namespace,
+            namespace=_shared_text(metadata.namespace),
             name=metadata.name,
             uid=metadata.uid,
             labels=labels,
-            node_name=spec.node_name,
-            scheduler_name=spec.scheduler_name,
+            node_name=_shared_text(spec.node_name),
+            scheduler_name=_shared_text(spec.scheduler_name),
             priority=spec.priority or 0,
             phase=_PHASES.get(status.phase, PodPhase.UNKNOWN),
             deleting=metadata.deletion_timestamp is not None,
             scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-            node_selector=spec.node_selector or NO_LABELS,
+            node_selector=_shared_labels(spec.node_selector) if spec.node_selector else NO_LABELS,
             tolerations=_shared(spec.tolerations) if spec.tolerations else (),
             requests=_shared(effective_requests(document)),
             node_affinity=_shared(node_affinity_of(spec.affinity)) if spec.affinity else NO_NODE_AFFINITY,
@@ -145,9 +145,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
             volumes=inline_volumes(spec.volumes) if spec.volumes else (),
             resource_claims=tuple(claim.name for claim in spec.resource_claims or ()),
             nominated_node=status.nominated_node_name,
-            created_at_seconds=seconds_of(metadata.creation_timestamp) or 0,
-            started_at_seconds=seconds_of(status.start_time),
-            bound_at_seconds=_bound_at(status),
+            created_at_seconds=_shared(seconds_of(metadata.creation_timestamp) or 0),
+            started_at_seconds=_shared(seconds_of(status.start_time)),
+            bound_at_seconds=_shared(_bound_at(status)),
             preemption_policy_never=spec.preemption_policy == "Never",
             owner=_owner(metadata.owner_references) if metadata.owner_references else "",
         )
@@ -166,6 +166,21 @@ def _first_equal(value: Any) -> Any:
 def _shared(value: Value) -> Value:
     """The first value that was equal to this one, so that equal values of many pods are kept once."""
     return _first_equal(value)  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _shared_text(text: str) -> str:
+    """The same, for names that thousands of pods have: those of nodes, namespaces, owners, labels."""
+    return text
+
+
+def _shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    return _first_equal_labels(tuple(labels.items()))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _first_equal_labels(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return {_shared_text(key): _shared_text(value) for key, value in pairs}
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -195,7 +210,7 @@ def _claims(volumes: tuple[VolumeDocument, ...] | None, pod_name: str) -> tuple[
 
 
 def _owner(references: tuple[OwnerReference, ...]) -> str:
-    return next((f"{it.kind}/{it.name}" for it in references if it.controller), "")
+    return next((_shared_text(f"{it.kind}/{it.name}") for it in references if it.controller), "")
 
 
 def _bound_at(status: PodStatus) -> int | None:

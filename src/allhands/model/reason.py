@@ -39,6 +39,9 @@ class Reason(enum.StrEnum):
     QUEUE_OVER_CAPABILITY = "QueueOverCapability"
     QUEUE_OVER_DESERVED = "QueueOverDeserved"
     BORROWING_LIMIT = "BorrowingLimitReached"
+    QUEUE_RUNNING_LIMIT = "QueueRunningLimitReached"
+    USER_LIMIT = "UserLimitReached"
+    USER_RUNNING_LIMIT = "UserRunningLimitReached"
     BEHIND_OTHERS = "BehindOthers"
     ROOM_RESERVED = "RoomReserved"
     DEPENDENCY_PENDING = "DependencyPending"
@@ -47,6 +50,8 @@ class Reason(enum.StrEnum):
     BACKING_OFF = "BackingOff"
     START_FAILED = "StartFailed"
     AWAITING_PREEMPTION = "AwaitingPreemption"
+    PREEMPTED = "Preempted"
+    RECLAIMED = "Reclaimed"
     AWAITING_NODES = "AwaitingNodes"
     PARTLY_BOUND = "PartlyBound"
     AT_MAXIMUM = "AtMaximum"
@@ -80,6 +85,14 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.BORROWING_LIMIT: (
         'Queue "{queue}" already borrows {used} {resource} of at most {limit}; the group asks for {request}.'
     ),
+    Reason.QUEUE_RUNNING_LIMIT: 'Queue "{queue}" runs {used} groups, and at most {limit} may run in it at a time.',
+    Reason.USER_LIMIT: (
+        'User "{user}" uses {used} of the {limit} {what} that one user may use in queue "{queue}"; '
+        "the group asks for {request}."
+    ),
+    Reason.USER_RUNNING_LIMIT: (
+        'User "{user}" runs {used} groups in queue "{queue}", in which one user may run at most {limit} at a time.'
+    ),
     Reason.BEHIND_OTHERS: 'The group is number {position} of {waiting} in queue "{queue}".',
     Reason.ROOM_RESERVED: 'The room it would fit in is reserved for "{owner}".',
     Reason.DEPENDENCY_PENDING: 'It waits for "{dependency}".',
@@ -88,6 +101,14 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.BACKING_OFF: "Its last start failed; attempt {attempt} comes at {time}.",
     Reason.START_FAILED: "{unstarted} pods were bound and did not start within {seconds} s ({nodes}).",
     Reason.AWAITING_PREEMPTION: "{victims} pods are leaving to make room for it.",
+    Reason.PREEMPTED: (
+        '{what} "{victim}" must leave for "{preemptor}", whose priority is {priority} over {victim_priority} '
+        "{within}; this frees {frees}."
+    ),
+    Reason.RECLAIMED: (
+        '{what} "{victim}" must leave for "{preemptor}": queue "{queue}" uses {used} of the {deserved} {resource} '
+        'that it deserves, queue "{victim_queue}" {victim_used} of {victim_deserved}; this frees {frees}.'
+    ),
     Reason.AWAITING_NODES: "{need} pods wait for new nodes.",
     Reason.PARTLY_BOUND: "{bound} of the {need} pods that must run together are bound; the rest has no room now.",
     Reason.AT_MAXIMUM: "It runs with {have} pods, which is the most that it may have; {waiting} more exist.",
@@ -103,7 +124,10 @@ AFTER_UNKNOWN: Final = 'It waits for "{after}" too, and nobody knows when that e
 HELD_BY_OTHERS: Final = '"{claim}" cannot be used now: {problem}.'
 AVOIDED: Final = "Nodes on which its last start failed are left out ({avoided})."
 TAKEN_BACK: Final = "None of them has started, so they are taken back, and the group waits for room for all."
+NEVER_PREEMPTS: Final = "Nobody is evicted for it, since its preemption policy is Never."
 """What is added to a reason for want of room: what else is in the way, and what is done about it."""
+EVICTED: Final = frozenset((Reason.PREEMPTED, Reason.RECLAIMED))
+"""Why a group that ran must make room for another."""
 
 
 class Explanation(msgspec.Struct, frozen=True):

@@ -34,8 +34,8 @@ class PodShape(msgspec.Struct, frozen=True, gc=False):
     """Make it with `of`, which fills in `digest` and gives equal shapes as one object.
 
     `namespace` and `labels` are kept only as far as some pod's terms can see them; `resource_claims` says whether
-    there are any. No field may be left out of the encoding when it has its default: that would depend on how it was
-    made, and the digest with it.
+    there are any; `pod_uid` is kept where claims must be the pod's own. No field may be left out of the encoding when
+    it has its default: that would depend on how it was made, and the digest with it.
     """
 
     requests: ResourceVector = EMPTY
@@ -54,6 +54,7 @@ class PodShape(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     labels: Pairs = ()
     node_name: str = ""
+    pod_uid: str = ""
     digest: str = ""
 
     @staticmethod
@@ -61,8 +62,11 @@ class PodShape(msgspec.Struct, frozen=True, gc=False):
         """The shape of a pod in a cluster whose pods look at the labels `label_keys` of other pods (None: at none).
 
         What the pod's own terms look at is kept in any case. With `pinned` false the node that it is on is left out:
-        the shape that a bound pod has for all others, and would have again.
+        the shape that a bound pod has for all others, and would have again. The claims that will be made for a pod
+        are nothing to look at before the pod itself exists.
         """
+        exists = bool(pod.uid)
+        claims = pod.claims if exists else tuple(name for name in pod.claims if name not in pod.ephemeral_claims)
         own_keys = selecting_keys(pod.pod_affinity, pod.spread) if pod.spread or not pod.pod_affinity.is_empty else None
         keys = label_keys if own_keys is None else own_keys if label_keys is None else own_keys | label_keys
         return _shape_of_encoded(
@@ -75,15 +79,16 @@ class PodShape(msgspec.Struct, frozen=True, gc=False):
                     host_ports=pod.host_ports,
                     pod_affinity=pod.pod_affinity,
                     spread=pod.spread,
-                    claims=pod.claims,
-                    ephemeral_claims=pod.ephemeral_claims,
+                    claims=claims,
+                    ephemeral_claims=pod.ephemeral_claims if exists else (),
                     volumes=pod.volumes,
                     images=pod.images,
                     container_count=pod.container_count,
                     resource_claims=bool(pod.resource_claims),
-                    namespace=pod.namespace if keys is not None or pod.claims else "",
+                    namespace=pod.namespace if keys is not None or claims else "",
                     labels=_pairs_of_keys(pod.labels, keys) if keys else (),
                     node_name=pod.node_name if pinned else "",
+                    pod_uid=pod.uid if pod.ephemeral_claims else "",
                 )
             )
         )

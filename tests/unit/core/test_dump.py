@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,9 @@ from allhands.model.pod import Pod
 from allhands.model.podgroup import PodGroup, SubGroup
 from tests.depth import examples
 from tests.random_worlds import build, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PACKED = encode(build(objects(7)).snapshot())
 
@@ -102,3 +107,46 @@ def test_two_worlds_with_the_same_objects_have_the_same_dump_whatever_happened_b
         world.set_group(PodGroup("default", "g", "q", members=SubGroup(min_count=2)))
         world.set_pod(Pod("default", "p", "p"), group="default/g")
     assert canonical(plain.snapshot()) == canonical(eventful.snapshot())
+
+
+def damaged(change: Callable[[dict[str, Any]], object]) -> bytes:
+    values = msgspec.msgpack.decode(zlib.decompress(PACKED))
+    change(values)
+    return zlib.compress(msgspec.msgpack.encode(values))
+
+
+def column(values: list[int], dtype: str) -> list[object]:
+    data = np.array(values, dtype=dtype)
+    return [data.dtype.str, list(data.shape), data.tobytes()]
+
+
+def first_with_members(values: dict[str, Any]) -> dict[str, Any]:
+    return next(group for group in values["groups"] if group["bound"])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda it: it["columns"]["names"].reverse(), "nodes are not in order"),
+        (lambda it: it["columns"]["resources"].reverse(), "resources are not in order"),
+        (lambda it: it["pods"]["uids"].pop(), "columns of its pods have different lengths"),
+        (lambda it: it["pods"].update(node=column([10**6] * len(it["pods"]["keys"]), "<i4")), "node that is not there"),
+        (lambda it: it["pods"].update(shape=column([10**6] * len(it["pods"]["keys"]), "<i4")), "shape that is not"),
+        (lambda it: it["groups"].reverse(), "groups are not in order"),
+        (lambda it: first_with_members(it).update(bound=[10**6], bound_parts=[""]), "members that are not there"),
+        (lambda it: first_with_members(it).update(leaving=first_with_members(it)["bound"]), "counted twice"),
+    ],
+    ids=[
+        "nodes in disorder",
+        "resources in disorder",
+        "a pod without a uid",
+        "a pod on an unknown node",
+        "a pod of an unknown shape",
+        "groups in disorder",
+        "a member that is no pod",
+        "a member twice",
+    ],
+)
+def test_what_does_not_hold_together_is_refused(change: Callable[[dict[str, Any]], object], complaint: str) -> None:
+    with pytest.raises(DumpError, match=f"damaged: .*{complaint}"):
+        decode(damaged(change))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from allhands.core.entries import Predicted
-from allhands.core.snapshot import GroupEntry, GroupStatus
 from allhands.core.world import NO_SLOT, World
+from allhands.model.group_status import GroupStatus
 from allhands.model.identity import Identity
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup
 from allhands.model.resources import ResourceVector
+
+if TYPE_CHECKING:
+    from allhands.core.snapshot import GroupEntry
 
 ADMITTED = GroupStatus(admitted_at_seconds=5)
 
@@ -131,3 +134,13 @@ def test_groups_that_ask_for_the_same_have_the_same_signature() -> None:
     assert signature("two", pod("two-0"), pod("two-1"), expected_duration_seconds=9) != one
     assert signature("two", pod("two-0"), pod("two-1"), identity=Identity("ann")) != one
     assert signature("two", pod("two-0"), pod("two-1"), pod("two-2", node_name="n1")) != one
+
+
+def test_one_waiting_member_that_never_preempts_speaks_for_its_group_and_makes_it_another_question() -> None:
+    plain, polite = pod("a"), pod("b", preemption_policy_never=True)
+    assert not entry_of(plain).never_preempts
+    assert entry_of(plain, polite).never_preempts
+    assert entry_of(predicted=(Predicted(NO_SLOT, polite, 2),)).never_preempts
+    running = pod("c", preemption_policy_never=True, node_name="n1", phase=PodPhase.RUNNING)
+    assert not entry_of(plain, running).never_preempts
+    assert entry_of(pod("a")).signature != entry_of(pod("a", preemption_policy_never=True)).signature

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from allhands.core.snapshot import GroupEntry, GroupStatus, Said
+from allhands.core.snapshot import GroupEntry
 from allhands.core.waits import Waits
+from allhands.model.group_status import GroupStatus, Said
 from allhands.model.podgroup import PodGroup
 from allhands.model.reason import Explanation, Reason, explain
 from tests.unit.core.calendar.rooms import NOW, Rooms

@@ -10,9 +10,10 @@ import pytest
 
 from allhands.core.dump import canonical
 from allhands.core.facts import DisruptionBudget, Facts
-from allhands.core.snapshot import GroupStatus, PodFlag, Snapshot
+from allhands.core.snapshot import PodFlag, Snapshot
 from allhands.core.world import World
 from allhands.model.affinity import PodAffinity, PodTerm
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup
@@ -311,3 +312,24 @@ def test_of_pods_of_one_name_the_youngest_is_a_member_and_all_hold_their_room() 
     ]
     it.delete_pod("young")
     assert [it.snapshot().pods.uids[row] for row in it.snapshot().groups["default/g"].bound] == ["old"]
+
+
+def test_members_on_nodes_stand_in_the_order_of_their_names_whatever_rows_they_have() -> None:
+    it = world(node())
+    it.set_group(PodGroup("default", "g", "q"))
+    for name in ("c", "a", "b"):
+        it.set_pod(pod(name, node_name="n1"), group="default/g")
+        it.set_pod(pod(f"leaving-{name}", node_name="n1", deleting=True), group="default/g")
+    snapshot = it.snapshot()
+    entry = snapshot.groups["default/g"]
+    assert [snapshot.pods.keys[row][-1] for row in entry.bound] == ["a", "b", "c"]
+    assert [snapshot.pods.keys[row][-1] for row in entry.leaving] == ["a", "b", "c"]
+
+
+def test_a_group_that_is_named_without_a_namespace_is_one_of_the_pods_own() -> None:
+    it = world(node())
+    it.set_pod(pod("a", node_name="n1"), group="strange")
+    assert list(it.snapshot().groups) == ["default/strange"]
+    assert it.snapshot().groups["default/strange"].key == "default/strange"
+    it.delete_pod("uid-a")
+    assert not it.snapshot().groups

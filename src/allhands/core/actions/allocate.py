@@ -12,18 +12,21 @@ import numpy as np
 from allhands.core.actions.placing import place_group, start_of
 from allhands.core.calendar.calendar import FROM_THE_START, Calendar
 from allhands.core.charges import accounts_of
-from allhands.core.explain import why_incomplete, why_no_room
+from allhands.core.explain import NO_ROOM, reason_for_no_room, why_incomplete, why_no_room
 from allhands.core.gang import Part, minimum
 from allhands.model.queue import ANY_FLAVOR
 from allhands.model.reason import Explanation, Reason, explain
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
-    from allhands.core.columns import Rows
+    from collections.abc import Mapping
+
+    from allhands.core.columns import Request, Rows
     from allhands.core.plan import Start
     from allhands.core.quota.bill import Bill
     from allhands.core.quota.book import QuotaBook
     from allhands.core.quota.tenants import Tenants, Ticket
+    from allhands.core.room import Room
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
 
@@ -60,6 +63,22 @@ class Refusal(NamedTuple):
     kind: int = -1
 
 
+class KeptDemand:
+    """A demand that holds from cycle to cycle: of groups that pay in one way, on any nodes."""
+
+    __slots__ = ("checked_at", "demand", "is_unlimited", "requests")
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand = demand
+        bill = demand.options[0].bill
+        self.is_unlimited = bill.refused is None and not (bill.headrooms or bill.chains or bill.steps)
+        """Whether its queues never refuse it."""
+        self.requests: tuple[Request, ...] = ()
+        """What one pod of each of its shapes takes."""
+        self.checked_at = -1
+        """The version of the nodes for which it is known that some node, if it were empty, would do for each shape."""
+
+
 class Allocate:
     def __init__(
         self, work: Work, book: QuotaBook, calendar: Calendar | None = None, tenants: Tenants | None = None
@@ -72,14 +91,25 @@ class Allocate:
         self._refused: dict[Class, tuple[int, Refusal]] = {}
         """What groups of a kind were told, and after which moment the runs end that it holds for."""
         self._flavor_rows: dict[str, Rows] = {}
+        self._keeps = tenants is None and self._calendar.kinds.are_kept
+        self._kept: dict[int, KeptDemand] = work.memo.demands if self._keeps else {}
+        self.numbers: Mapping[str, int] = work.memo.kinds.by_signature if self._keeps else {}
+        """Signature -> class of groups, as far as that is known and all there is to a class."""
+        self.hopeless: set[Class] = set()
+        """Classes that are refused whoever asks: whatever happens in this action makes no room for them."""
+        self._explains = work.policy.explains
 
     def start(self, entry: GroupEntry, *, charged: bool = True) -> Start | Refusal:
         """Starts the group if it may and fits. Without `charged`, its queues are not asked, but still charged."""
-        alike = self._class_of(entry)
+        alike: Class | None = self.numbers.get(entry.signature)
+        if alike is None:
+            alike = self._class_of(entry)
         known = self._refused.get(alike)
         # Who may use no more room than one that did not fit does not fit either.
         if known is not None and (known[0] == FROM_THE_START or self._calendar.end_of(entry) > known[0]):
             return known[1]
+        if not self._explains and (at_once := self._refused_at_once(alike, charged=charged)) is not None:
+            return at_once
         demand = self._demands.get(alike) or self.demand(entry)
         if isinstance(demand, Refusal):
             return demand
@@ -98,12 +128,76 @@ class Allocate:
             self._refused[alike] = (holds_after, refusal)
         return refusal
 
+    def is_refused(self, entry: GroupEntry) -> bool:
+        """Whether it would be told what one like it was told before, or can be refused without being tried."""
+        alike: Class | None = self.numbers.get(entry.signature)
+        if alike is None:
+            alike = self._class_of(entry)
+        known = self._refused.get(alike)
+        if known is not None:
+            return known[0] == FROM_THE_START or self._calendar.end_of(entry) > known[0]
+        if self._explains or self._plainly_refused(alike, charged=True) is None:
+            return False
+        self.hopeless.add(alike)
+        return True
+
     def demand(self, entry: GroupEntry) -> Demand | Refusal:
         alike = self._class_of(entry)
         found = self._demands.get(alike)
         if found is None:
-            found = self._demands[alike] = self._work_out(entry)
+            found = self._demands[alike] = self._kept_demand(entry, alike)
         return found
+
+    def _kept_demand(self, entry: GroupEntry, alike: Class) -> Demand | Refusal:
+        kept = self._kept.get(alike) if isinstance(alike, int) else None
+        if kept is not None:
+            return kept.demand
+        found = self._work_out(entry)
+        if not self._keeps or not isinstance(alike, int) or isinstance(found, Refusal):
+            return found
+        if len(found.options) == 1 and found.options[0].rows is None:
+            self._kept[alike] = KeptDemand(found)
+        return found
+
+    def _plainly_refused(self, alike: Class, *, charged: bool) -> KeptDemand | None:
+        """Its demand, if no node has room for one of its pods, that is plain to see, and its queues would allow it."""
+        kept = self._kept.get(alike) if isinstance(alike, int) else None
+        if kept is None or kept.checked_at != self._work.memo.static_version:
+            return None
+        room = self._work.room
+        for request in kept.requests:
+            if room.holds_none(request):
+                break
+        else:
+            return None
+        if charged and not kept.is_unlimited and self.refusal(kept.demand.options[0]) is not None:
+            return None
+        return kept
+
+    def _refused_at_once(self, alike: Class, *, charged: bool) -> Refusal | None:
+        """The refusal for want of room, where only the reason is asked for and that is plain to see."""
+        kept = self._plainly_refused(alike, charged=charged)
+        if kept is None or not isinstance(alike, int):
+            return None
+        part, (option,) = kept.demand
+        refusal = Refusal(NO_ROOM, for_room=True, option=option, part=part, kind=alike)
+        self._refused[alike] = (FROM_THE_START, refusal)
+        return refusal
+
+    def _holds_none(self, room: Room, entry: GroupEntry) -> bool:
+        """Whether only the reason is asked for, and that is plain to see in this room."""
+        kept = self._kept.get(self._calendar.kinds.number(entry)) if not self._explains else None
+        if kept is None or kept.checked_at != self._work.memo.static_version:
+            return False
+        return any(room.holds_none(request) for request in kept.requests)
+
+    def _check_shapes(self, entry: GroupEntry, part: Part) -> None:
+        """Each of its shapes could be somewhere: as long as nodes stay what they are, only room can be missing."""
+        kept = self._kept.get(self._calendar.kinds.number(entry))
+        states = [self._work.state(entry.pending[take.members].shape) for take in part.all_takes()]
+        if kept is not None and not any(self._work.neighbours.volumes.concerns(state.shape) for state in states):
+            kept.requests = tuple(dict.fromkeys(state.request for state in states))
+            kept.checked_at = self._work.memo.static_version
 
     def _class_of(self, entry: GroupEntry) -> Class:
         """Equal for groups that ask for the same; and, where users are counted, for the same user and namespace."""
@@ -113,7 +207,9 @@ class Allocate:
     def _try(self, entry: GroupEntry, part: Part, option: Option, *, charged: bool) -> Start | Refusal:
         if charged and (why := self.refusal(option)) is not None:
             return Refusal(why, for_room=False, option=option)
-        work = self._calendar.work_for(entry)
+        work = self._work if self._calendar.tiers.is_open else self._calendar.work_for(entry)
+        if work is not self._work and self._holds_none(work.room, entry):
+            return Refusal(NO_ROOM, for_room=True, option=option)
         kept_away = work is not self._work and self._calendar.would_disturb(entry)
         placed = None if kept_away else place_group(work, entry, part, option.rows)
         if placed is None:
@@ -125,6 +221,14 @@ class Allocate:
     def why_no_room(self, tried: Work, entry: GroupEntry, part: Part, option: Option) -> Explanation:
         """Why something did not fit where it was tried: somebody was promised the room, or there is none."""
         work = self._work
+        if not self._explains:
+            kept = self._kept.get(self._calendar.kinds.number(entry))
+            if kept is not None and kept.checked_at == work.memo.static_version:
+                return NO_ROOM
+            why = reason_for_no_room(work, entry, part)
+            if why is NO_ROOM:
+                self._check_shapes(entry, part)
+            return why
         if tried is not work:
             mark = work.statement.mark()
             fits = place_group(work, entry, part, option.rows) is not None
@@ -199,4 +303,5 @@ class Allocate:
 
     def _depends_on_others(self, entry: GroupEntry) -> bool:
         """Whether what is placed later could help it: pods that want to be near others."""
-        return any(self._work.state(members.shape).is_dynamic for members in entry.pending)
+        is_dynamic = self._work.neighbours.is_dynamic
+        return any(is_dynamic(members.shape) for members in entry.pending)

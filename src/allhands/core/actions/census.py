@@ -10,7 +10,7 @@ from allhands.model.reason import Reason, explain
 from allhands.model.time_text import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
@@ -24,16 +24,27 @@ class Census(NamedTuple):
     """Its room was promised, and its pods are being made."""
     waiting: list[GroupEntry]
     whole: list[GroupEntry]
-    """At their minimum; they may have members to add."""
+    """At their minimum; they may have members to add. Without those for which nothing is to be done."""
     not_now: list[tuple[GroupEntry, Explanation]]
     drained: list[tuple[GroupEntry, Explanation]]
     """They hold room and are asked to leave, since their queue is being emptied."""
+    is_in_order: bool = False
+    """Whether those who wait are in the order of the policy already."""
 
 
 def take_census(work: Work) -> Census:
-    census = Census([], [], [], [], [], [])
     draining = _draining(work)
-    for entry in work.snapshot.groups.values():
+    if draining:
+        return _asked_about(work.snapshot.groups.values(), work, draining)
+    roll = work.memo.roll
+    found = _asked_about([roll.open[key] for key in sorted(roll.open)], work, draining)
+    line = roll.line()
+    return found._replace(waiting=found.waiting + line, is_in_order=not found.waiting)
+
+
+def _asked_about(entries: Iterable[GroupEntry], work: Work, draining: Mapping[str, Explanation]) -> Census:
+    census = Census([], [], [], [], [], [])
+    for entry in entries:
         if draining and entry.problem is None and (emptied := _drained(entry, draining)) is not None:
             if entry.bound:
                 census.drained.append((entry, emptied))
@@ -41,7 +52,7 @@ def take_census(work: Work) -> Census:
                 census.not_now.append((entry, emptied))
             continue
         if not entry.pending and not entry.gated and entry.is_whole and (entry.bound or entry.problem is None):
-            if entry.bound:
+            if entry.unstarted:
                 census.whole.append(entry)
             continue
         why = _why_not_now(entry, work)

@@ -5,7 +5,7 @@ Every sentence names who, by which rule, and with which numbers. No other module
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from allhands.core.charges import accounts_of
 from allhands.model.reason import Explanation, Reason, explain
@@ -19,21 +19,12 @@ if TYPE_CHECKING:
     from allhands.core.quota.book import QuotaBook
     from allhands.core.snapshot import GroupEntry
 
-BY_PRIORITY: Final = (
-    '{what} "{victim}" must leave for "{preemptor}", whose priority is {priority} over {victim_priority} '
-    "{within}; this frees {frees}."
-)
-BY_SHARE: Final = (
-    '{what} "{victim}" must leave for "{preemptor}": queue "{queue}" uses {used} of the {deserved} {resource} that it '
-    'deserves, queue "{victim_queue}" {victim_used} of {victim_deserved}; this frees {frees}.'
-)
-
 
 def by_priority(claim: Claim, victim: GroupEntry, what: str, freed: Demand) -> Explanation:
     preemptor = claim.entry.group
     within = f'in queue "{preemptor.queue}"' if preemptor.queue else "outside of queues"
-    return _explanation(
-        BY_PRIORITY,
+    return explain(
+        Reason.PREEMPTED,
         what=what,
         victim=victim.key,
         preemptor=preemptor.key,
@@ -48,8 +39,8 @@ def by_share(claim: Claim, victim: GroupEntry, what: str, freed: Demand, book: Q
     """The book as it was before anything was taken."""
     queue, victim_queue = accounts_of(claim.entry)[0], accounts_of(victim)[0]
     resource = _resource_in_excess(claim, victim_queue, freed, book)
-    return _explanation(
-        BY_SHARE,
+    return explain(
+        Reason.RECLAIMED,
         what=what,
         victim=victim.key,
         preemptor=claim.entry.key,
@@ -98,11 +89,6 @@ def _gangs(count: int, verb: str = "is are") -> str:
     if not verb:
         return f"{count} other {noun}" if count != 1 else "the one other gang"
     return f"{count} {noun} {'is' if count == 1 else 'are'}"
-
-
-def _explanation(message: str, **numbers: int | str) -> Explanation:
-    # A reason of its own would be better here; until there is one, that of the group for which it is done.
-    return Explanation(Reason.AWAITING_PREEMPTION, message, tuple(sorted(numbers.items())))
 
 
 def _resource_in_excess(claim: Claim, victim_queue: str, freed: Demand, book: QuotaBook) -> str:

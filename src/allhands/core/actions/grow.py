@@ -15,7 +15,7 @@ from allhands.core.actions.placing import all_but, avoided_nodes, place_group
 from allhands.core.explain import shortfall_words, why_incomplete
 from allhands.core.gang import Part, Take, minimum_of
 from allhands.core.plan import Bind, Start
-from allhands.core.topology.around import allowed_around, roomiest
+from allhands.core.topology.around import allowed_around, rings, roomiest
 from allhands.core.topology.search import why_not
 from allhands.model.podgroup import Slot, SubGroup, TopologyMode
 from allhands.model.reason import Explanation, Reason, explain
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from allhands.core.actions.allocate import Allocate, Option
     from allhands.core.columns import Rows
+    from allhands.core.shapes import ShapeState
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
 
@@ -118,7 +119,8 @@ class _Growth:
                 self._refuse(why)
                 continue
             option = option._replace(rows=_both(option.rows, within))  # noqa: PLW2901
-            placed = place_group(self._work, self._entry, part, option.rows)
+            tried = (place_group(self._work, self._entry, part, rows) for rows in self._closest(path, option.rows))
+            placed = next((found for found in tried if found is not None), None)
             if placed is not None:
                 self._allocate.charge(option)
                 for take, picks in placed.picks:
@@ -138,7 +140,7 @@ class _Growth:
         for number, option in enumerate(self._options(index, wanted) if wanted > 0 else ()):
             count = self._affordable(index, wanted, number)
             rows = _both(option.rows, within)
-            picks = self._work.place(state, count, rows, partly=True) if count else []
+            picks = self._place_close(state, count, rows, path)
             if picks:
                 self._allocate.charge(self._options(index, len(picks))[number])
                 self._bind(Take(index, self._used[index], len(picks)), picks)
@@ -151,6 +153,25 @@ class _Growth:
                 self._refuse(
                     self._why_no_room(Take(index, self._used[index], wanted), option._replace(rows=rows), path)
                 )
+
+    def _place_close(self, state: ShapeState, count: int, within: Rows | None, path: tuple[SubGroup, ...]) -> list[int]:
+        """As many as fit, those first who find a place near the members that there are."""
+        picks: list[int] = []
+        for rows in self._closest(path, within):
+            if len(picks) < count:
+                picks += self._work.place(state, count - len(picks), rows, partly=True)
+        return picks
+
+    def _closest(self, path: tuple[SubGroup, ...], within: Rows | None) -> Iterator[Rows | None]:
+        """Ever wider regions around the members that would like to be together; the last is all that is allowed."""
+        for part in reversed(path):
+            if part.topology is not None and part.topology.mode is TopologyMode.SOFT:
+                names = {below.name for below in part.walk()}
+                here = [row for name, rows in self._rows.items() if name in names for row in rows]
+                if here:
+                    yield from (_both(rows, within) for rows in rings(self._work.topology, part.topology.tree, here))
+                    break
+        yield within
 
     def _options(self, index: int, number: int) -> tuple[Option, ...]:
         part = Part("", None, (Take(index, self._used[index], number),))

@@ -148,7 +148,7 @@ class Holding:
         # Members of a gang that must leave elsewhere are awaited too.
         elsewhere = sum(1 for evict in evictions if evict.node not in set(nodes))
         why = awaiting(self._leaving.on(rows) + elsewhere, len(evictions), nodes)
-        return Preempted(start, evictions, Hold(entry.key, nodes, None), why)
+        return Preempted(start, evictions, Hold(entry.key, nodes, None, awaits_leaving=True), why)
 
     def _fitting(self, entry: GroupEntry, demand: Demand, *, charged: bool) -> tuple[Option, Placed] | None:
         charges = self._leaving.without(self._charges)

@@ -14,7 +14,7 @@ from allhands.core.quota.order import QueueRanking
 from allhands.model.queue import QueueOrder, ShareBy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from allhands.core.charges import Charges
     from allhands.core.policy import Policy
@@ -97,19 +97,23 @@ class SharedLane(Lane):
 class Lanes:
     """All queues. `take` gives the next group; each is given once."""
 
-    def __init__(self, entries: Sequence[GroupEntry], charges: Charges, work: Work) -> None:
+    def __init__(self, entries: Sequence[GroupEntry], charges: Charges, work: Work, only: str | None = None) -> None:
+        """`only` is the queue of all of them, if it is known to be one."""
         queues, facts = work.queues, work.snapshot.facts
         past = past_shares(facts, work.policy) if facts.past_usage.entries else {}
-        by_queue: dict[str, list[GroupEntry]] = {}
-        for entry in entries:
-            by_queue.setdefault(entry.group.queue, []).append(entry)
+        by_queue: dict[str, Sequence[GroupEntry]] = {only: entries} if only is not None else _by_queue(entries)
         self._lanes = {
             name: _lane(waiting, queues.get(name), charges.tenants, past) for name, waiting in sorted(by_queue.items())
         }
         known = charges.book.layout.row_by_name
         # Groups of queues that do not exist are asked too: each must hear why it does not start.
         self._strays = [name for name in reversed(self._lanes) if name not in known]
-        self._only = next(iter(self._lanes)) if len(self._lanes) == 1 else None
+        self._only = next(iter(self._lanes.values())) if len(self._lanes) == 1 else None
+        self.take: Callable[[], GroupEntry | None] = self._take if self._only is None else self._only.take
+        """The next group, of the queue whose turn it is; None after the last."""
+        if self._only is not None:
+            # It is always its turn.
+            return
         self._ranking = QueueRanking(
             charges.book,
             work.policy.queue_choice.value,
@@ -117,16 +121,23 @@ class Lanes:
             {key.queue: share for key, share in past.items() if key.by is ShareBy.NONE},
         )
 
-    def take(self) -> GroupEntry | None:
-        """The next group, of the queue whose turn it is."""
-        while (name := self._only or self._ranking.next() or self._stray()) is not None:
+    def _take(self) -> GroupEntry | None:
+        while (name := self._ranking.next() or self._stray()) is not None:
             entry = self._lanes[name].take()
-            if entry is not None or self._only is not None:
+            if entry is not None:
                 return entry
             if self._strays and self._strays[-1] == name:
                 self._strays.pop()
             self._ranking.remove(name)
         return None
+
+    @property
+    def names(self) -> Iterable[str]:
+        return self._lanes.keys()
+
+    def is_strict(self, queue: str) -> bool:
+        """Whether nobody passes the first that does not start."""
+        return self._lanes[queue].is_strict
 
     def refused(self, entry: GroupEntry) -> Sequence[GroupEntry]:
         """The group did not start; in a strict queue nobody may pass it: those behind it, who wait for it now."""
@@ -135,6 +146,13 @@ class Lanes:
 
     def _stray(self) -> str | None:
         return self._strays[-1] if self._strays else None
+
+
+def _by_queue(entries: Iterable[GroupEntry]) -> dict[str, Sequence[GroupEntry]]:
+    found: dict[str, list[GroupEntry]] = {}
+    for entry in entries:
+        found.setdefault(entry.group.queue, []).append(entry)
+    return dict(found)
 
 
 def _lane(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from allhands.core.actions.closely import Region
 from allhands.core.topology.parts import PartDemand
+from allhands.core.topology.spread import is_closest
 from allhands.core.topology.subgroups import plan_subgroups, why_no_plan
 
 if TYPE_CHECKING:
@@ -92,12 +94,14 @@ def _place_as_planned(
     picks: list[tuple[Take, list[int]]],
 ) -> bool:
     domain = plan.get(part.name)
-    if domain is not None:
-        rows = work.topology.rows(domain)
-        within = rows if within is None else rows[np.isin(rows, within)]
+    near: list[int] = []
+    if part.takes and not is_closest(work.topology, domain):
+        node = work.snapshot.pods.node
+        near = [int(node[row]) for row in entry.bound] + [row for _, rows in picks for row in rows]
+    region = Region(work, domain, within, near, None if part.rule is None else part.rule.tree)
     for take in part.takes:
-        chosen = work.place(work.state(entry.pending[take.members].shape), take.number, within)
+        chosen = region.place(work.state(entry.pending[take.members].shape), take.number)
         if not chosen:
             return False
         picks.append((take, chosen))
-    return all(_place_as_planned(work, entry, child, plan, within, picks) for child in part.children)
+    return all(_place_as_planned(work, entry, child, plan, region.rows, picks) for child in part.children)

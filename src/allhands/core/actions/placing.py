@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from allhands.core.actions.closely import Region
 from allhands.core.actions.nested import has_inner_rules, place_nested
 from allhands.core.plan import Bind, Start
 from allhands.core.topology.search import candidates
@@ -59,13 +60,16 @@ def start_of(work: Work, entry: GroupEntry, placed: Placed, flavor: str = "") ->
             binds.extend(Bind(ref.key, ref.uid, names[row]) for ref, row in zip(pods, ordered, strict=False))
         if members.shape.claims:
             prepare.extend(work.prepare(members.shape, picks))
-    return Start(entry.key, tuple(binds), tuple(dict.fromkeys(prepare)), placed.domain, flavor)
+    prepared = tuple(dict.fromkeys(prepare)) if prepare else ()
+    return Start(entry.group.key, tuple(binds), prepared, placed.domain, flavor)
 
 
 def _place_part(
     work: Work, entry: GroupEntry, part: Part, within: Rows | None, picks: list[tuple[Take, list[int]]]
 ) -> str | None:
     """The domain's name, "" if none was asked for; None if it does not fit. Picks are added, also by failed tries."""
+    if part.rule is None and not part.children:
+        return "" if _place_members(work, entry, part, within, picks) else None
     if has_inner_rules(part) and len(work.topology):
         return place_nested(work, entry, part, within, picks)
     if part.rule is None or not len(work.topology):
@@ -90,8 +94,8 @@ def _place_part(
         if tried == work.policy.max_domains_tried:
             break
         mark, before = work.statement.mark(), len(picks)
-        rows = within if domain is None else _both(work.topology.rows(domain), within)
-        if _place_members(work, entry, part, rows, picks):
+        region = Region(work, domain, within, bound, part.rule.tree)
+        if _place_members(work, entry, part, region.rows, picks, region):
             return "" if domain is None else work.topology.domains[domain].name
         work.statement.rollback(mark)
         del picks[before:]
@@ -99,17 +103,26 @@ def _place_part(
 
 
 def _place_members(
-    work: Work, entry: GroupEntry, part: Part, within: Rows | None, picks: list[tuple[Take, list[int]]]
+    work: Work,
+    entry: GroupEntry,
+    part: Part,
+    within: Rows | None,
+    picks: list[tuple[Take, list[int]]],
+    region: Region | None = None,
 ) -> bool:
+    """With a region, close together in it; else wherever it is best."""
     takes = part.takes
     if len(takes) > 1:
         # The largest first: small ones fit into what is left.
         takes = tuple(sorted(takes, key=lambda take: work.size_of(entry.pending[take.members].shape), reverse=True))
     for take in takes:
-        rows = work.place(work.state(entry.pending[take.members].shape), take.number, within)
+        state = work.state(entry.pending[take.members].shape)
+        rows = work.place(state, take.number, within) if region is None else region.place(state, take.number)
         if not rows:
             return False
         picks.append((take, rows))
+    if not part.children:
+        return True
     return all(_place_part(work, entry, child, within, picks) is not None for child in part.children)
 
 
@@ -144,10 +157,6 @@ def _inside(fit: Rows, within: Rows | None) -> Rows:
     restricted = np.zeros_like(fit)
     restricted[within] = fit[within]
     return restricted
-
-
-def _both(rows: Rows, within: Rows | None) -> Rows:
-    return rows if within is None else rows[np.isin(rows, within)]
 
 
 def avoided_nodes(work: Work, entry: GroupEntry) -> tuple[str, ...]:

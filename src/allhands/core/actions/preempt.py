@@ -16,10 +16,11 @@ from allhands.core.actions.leaving import Leaving
 from allhands.core.actions.pool import SURPLUS, rank_candidates
 from allhands.core.actions.rights import Claim, Ground, Rights
 from allhands.core.actions.scenario import Scenario, Search
+from allhands.core.actions.turns import Turns
 from allhands.core.actions.victims import Charged, VictimTable
 from allhands.core.charges import Charge, Charges
 from allhands.core.plan import Evict
-from allhands.model.reason import Reason
+from allhands.model.reason import NEVER_PREEMPTS, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,8 +77,7 @@ class Preempt:
         self._table: VictimTable | None = None
         self.decided: set[str] = set()
         """Groups that are no victims, since they are completed or released in this cycle. To be filled first."""
-        self.searches = 0
-        """How many were made; counted work, bounded by the policy."""
+        self._turns = Turns(work, self._may_ask)
         self._failed: dict[str, tuple[int, str]] = {}
         """Signature -> the highest priority with which it was tried in vain, and the note about it."""
 
@@ -103,10 +103,15 @@ class Preempt:
         """Holds room for a group that fits as soon as those are gone who are leaving already."""
         return self._holding.hold(entry, charged=charged)
 
+    def has_failed(self, entry: GroupEntry) -> bool:
+        """Whether it is known that no room can be made for such a group."""
+        known = self._failed.get(entry.signature)
+        return known is not None and known[0] >= entry.group.priority
+
     def make_room(self, entry: GroupEntry, refusal: Refusal, *, charged: bool = True) -> Preempted | Refusal:
         """Room for a group that was refused; the refusal, with why no room can be made, if there is no way."""
         known = self._failed.get(entry.signature)
-        if known is not None and known[0] >= entry.group.priority:
+        if known is not None and self.has_failed(entry):
             return refusal._replace(why=with_note(refusal.why, known[1])) if known[1] else refusal
         demand = self._allocate.demand(entry)
         if isinstance(demand, Refusal) or not self._may_help(demand, refusal):
@@ -115,9 +120,10 @@ class Preempt:
         if not grounds:
             self._failed[entry.signature] = (entry.group.priority, "")
             return refusal
-        if self.searches >= self._work.policy.max_victim_searches:
+        if entry.never_preempts:
+            return refusal._replace(why=with_note(refusal.why, NEVER_PREEMPTS))
+        if not self._turns.take(entry):
             return refusal
-        self.searches += 1
         if (held := self.hold(entry, charged=charged)) is not None:
             return held
         asked = _Asked(entry, demand, charged, Consents(self._work, entry, self.table, self._allowances))
@@ -141,7 +147,10 @@ class Preempt:
 
     def _grounds(self, entry: GroupEntry, demand: Demand) -> list[Ground]:
         """Those on which anybody could have to go at all, told without looking at victims one by one."""
-        policy, table, queue = self._work.policy, self.table, entry.group.queue
+        policy, queue = self._work.policy, entry.group.queue
+        if not self._could_have_victims(entry):
+            return []
+        table = self.table
         by_priority = policy.preempts and self._has_lower(entry) and self._preempts_within(queue)
         has_others = len(table.by_queue) > (queue in table.by_queue)
         by_share = policy.reclaims and has_others and bool(demand.options[0].bill.rows)
@@ -155,6 +164,23 @@ class Preempt:
             Ground.BOTH: by_priority and by_share,
         }
         return [ground for ground in Ground if worth[ground]]
+
+    def _could_have_victims(self, entry: GroupEntry) -> bool:
+        """Whether anybody runs in another queue, or with a lower priority in its own; told without the table."""
+        ranks = self._work.memo.roll.holding_by_rank
+        queue = entry.group.queue
+        own = ranks.get(queue)
+        if len(ranks) > (own is not None) or self._table is not None:
+            return True
+        return own is not None and min(own) < entry.group.priority
+
+    def _may_ask(self, entry: GroupEntry) -> bool:
+        """Whether there could be grounds, told by its queue and priority alone."""
+        policy, queue, table = self._work.policy, entry.group.queue, self.table
+        if entry.never_preempts:
+            return False
+        by_share = policy.reclaims and bool(queue) and len(table.by_queue) > (queue in table.by_queue)
+        return by_share or (policy.preempts and self._has_lower(entry) and self._preempts_within(queue))
 
     def _preempts_within(self, queue: str) -> bool:
         account = self._work.queues.get(queue)
@@ -265,6 +291,11 @@ class Preempt:
         if victim.group.queue == claim.entry.group.queue:
             return by_priority(claim, victim, what, freed)
         return by_share(claim, victim, what, freed, self._book)
+
+    @property
+    def searches(self) -> int:
+        """How many were made; counted work, bounded by the policy."""
+        return self._turns.taken
 
     @property
     def table(self) -> VictimTable:

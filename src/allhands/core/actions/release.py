@@ -85,7 +85,7 @@ def _failed_start(work: Work, entry: GroupEntry) -> Released | None:
     avoid = sorted({names[int(pods.node[row])] for row in unstarted})
     why = explain(Reason.START_FAILED, unstarted=len(unstarted), seconds=timeout, nodes=", ".join(avoid[:3]))
     # Work that goes on without them is not ended for their sake.
-    rows = unstarted if _is_whole_without(entry, unstarted) else entry.bound
+    rows = unstarted if _is_whole_without(entry, set(unstarted)) else entry.bound
     release = Release(entry.key, work.now + pause, tuple(avoid))
     return Released(entry, why, release, _evictions(work, entry, rows, why))
 

@@ -19,6 +19,7 @@ from allhands.core.calendar.kinds import Kinds
 from allhands.core.calendar.promises import Promises
 from allhands.core.calendar.releases import Running, Started
 from allhands.core.calendar.search import Ask, Search
+from allhands.core.calendar.soon import Soon
 from allhands.core.calendar.tiers import FROM_THE_START, Tiers
 from allhands.core.calendar.windows import Windows, keep_amount
 from allhands.core.plan import Hold
@@ -73,12 +74,15 @@ class Calendar:
         is_conservative = policy.backfill is Backfill.CONSERVATIVE
         per_group = WORK_PER_PROMISE if is_conservative else WORK_PER_GROUP
         self.budget = Budget(max(policy.max_reservations * per_group, LEAST_WORK))
-        self.kinds = Kinds(self.windows)
+        self.kinds = Kinds(self.windows, work.memo.kinds)
         self._known: dict[int, list[tuple[int, Found | None]]] = {}
         """What was found for each kind of group, and for how long a run; None if there is no room for it at all."""
         self._has_time: set[int] = set()
         """Kinds of groups for one of which at least a time was found."""
         self._last_time = 0
+        self._explains = policy.explains
+        self._soon: Soon | None = None
+        self._timed_at: tuple[tuple[int, int], bool] | None = None
         self._started: list[tuple[GroupEntry, Placed]] = []
         self._running: Running | None = None
         self._search: Search | None = None
@@ -130,8 +134,9 @@ class Calendar:
         """The group lacks only room: it is promised some, if it is its turn."""
         if why.reason in TIME_HELPS:
             blocked = Blocked(entry, kind, part, within, why)
-            self.blocked.append(blocked)
-            if self._may_promise(blocked):
+            if self._explains:
+                self.blocked.append(blocked)
+            if self.may_promise(entry, kind):
                 self._promise(blocked)
 
     def behind(
@@ -161,6 +166,12 @@ class Calendar:
         if self._running is None:
             self._running = Running(self._work, self.estimates, self._begun)
         return self._running
+
+    @property
+    def soon(self) -> Soon:
+        if self._soon is None:
+            self._soon = Soon(self._work, self.estimates, self._begun)
+        return self._soon
 
     def started_groups(self) -> list[Started]:
         """What has started by now, and when it is expected to end."""
@@ -227,15 +238,59 @@ class Calendar:
 
     # -- promises
 
-    def _may_promise(self, blocked: Blocked) -> bool:
+    def may_promise(self, entry: GroupEntry, kind: int) -> bool:
+        """Whether a group that lacks only room may be promised some now."""
         if self._times_left:
             return True
-        if self._begun and blocked.entry.group.key in self._begun:
+        if self._begun and entry.group.key in self._begun:
             return self._work.policy.backfill is not Backfill.OFF
         # Where one that asks for the same has a time, nothing needs to be emptied.
-        return self._drains_left > 0 and blocked.kind not in self._has_time and self.is_due_to_drain(blocked.entry)
+        if not self._drains_left or kind in self._has_time or self._everybody_has_a_time():
+            return False
+        return self.is_due_to_drain(entry)
+
+    def promises_no_more(self) -> bool:
+        """Whether no group that has not begun is promised anything any more in this cycle."""
+        return not self._times_left and (not self._drains_left or self._everybody_has_a_time())
+
+    def _everybody_has_a_time(self) -> bool:
+        """Whether all that runs and is promised ends at a known time, so that nothing is ever emptied for anybody.
+
+        Where expected starts are told, they are looked for all the same: in the same order, with the same work.
+        """
+        if self._explains:
+            return False
+        seen = (len(self._started), len(self.promises))
+        if self._timed_at is None or self._timed_at[0] != seen:
+            is_timed = not self.soon.has_unknown
+            is_timed = is_timed and all(self.end_of(entry) < FOREVER for entry, _ in self._started)
+            self._timed_at = (seen, is_timed and all(it.end < FOREVER for it in self.promises))
+        return self._timed_at[1]
+
+    def _promise_soon(self, blocked: Blocked) -> bool:
+        """The same for the first group of a cycle where all is plain; False if it is not."""
+        work = self._work
+        if self._explains or work.policy.backfill is not Backfill.EASY or len(self.promises) or self.windows.windows:
+            return False
+        if not self._everybody_has_a_time():
+            return False
+        entry = blocked.entry
+        ask = Ask(entry, blocked.part, blocked.within, self.estimates.duration(entry.group))
+        first = None if ask.seconds is None else self.soon.first(ask, self.started_groups())
+        if first is None:
+            return False
+        found, free = first
+        self.found[entry.group.key] = found
+        self._has_time.add(blocked.kind)
+        self._times_left -= 1
+        promise = found.promise(ask, 0)
+        self.tiers.promise(promise, free, patience=self._patience(entry))
+        self.promises.append(promise)
+        return True
 
     def _promise(self, blocked: Blocked) -> None:
+        if self._promise_soon(blocked):
+            return
         ask, found = self.earliest(blocked)
         if found is None:
             return

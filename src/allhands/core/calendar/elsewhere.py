@@ -23,6 +23,10 @@ class OtherRoom(Room):
         vars(self).update(vars(main))
         self.free = main.free.copy()
         self.log = []
+        self._most = None
+
+    def classes(self) -> None:
+        """What is free is written without a word in the log, so nothing is kept of it."""
 
 
 class WorkElsewhere(Work):
@@ -58,3 +62,4 @@ class _StateElsewhere(ShapeState):
         super().__init__(known.shape, None if known.exists_nowhere else known.request, room, work.policy)
         self.is_dynamic, self.is_noticed = known.is_dynamic, known.is_noticed
         self.set_static(known.static, known._static_score)
+        self._scores_of_one = known._scores_of_one

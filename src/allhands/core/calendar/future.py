@@ -61,6 +61,7 @@ class Future:
             self.work.forget_columns()
         if narrowed.size:
             room.free[:, narrowed] = seen.least
+        room.forget_most()
 
     def free_at(self, time: int) -> Column:
         """(R, N): what is free at that moment, promises kept. Windows that close nodes are not in it."""

@@ -9,14 +9,28 @@ if TYPE_CHECKING:
     from allhands.core.snapshot import GroupEntry
 
 
-class Kinds:
-    """Numbers for the kinds of groups in one cycle."""
+class KindNumbers:
+    """The numbers that were given. Without windows they depend on the groups alone, and hold from cycle to cycle."""
 
-    def __init__(self, windows: Windows) -> None:
+    __slots__ = ("by_asked", "by_signature")
+
+    def __init__(self) -> None:
+        self.by_signature: dict[str, int] = {}
+        self.by_asked: dict[tuple[object, ...], int] = {}
+
+
+class Kinds:
+    """Numbers for the kinds of groups in one cycle. `numbers` are those of the cycles before."""
+
+    def __init__(self, windows: Windows, numbers: KindNumbers | None = None) -> None:
+        self.are_kept = numbers is not None and not windows.windows
+        """Whether they hold in the next cycle too."""
+        if numbers is None or not self.are_kept:
+            numbers = KindNumbers()
         self._windows = windows
         self._names_groups = windows.names_groups
-        self._by_signature: dict[str, int] = {}
-        self._by_asked: dict[tuple[object, ...], int] = {}
+        self._by_signature = numbers.by_signature
+        self._by_asked = numbers.by_asked
 
     def number(self, entry: GroupEntry) -> int:
         """Equal for groups of a queue with equal members, equally placed so far and entitled to the same windows."""

@@ -71,6 +71,11 @@ class Promises:
     def append(self, promise: Promise) -> None:
         self._all.append(promise)
         size = len(promise.rows)
+        if len(self._all) == 1:
+            self.row, self.amount = promise.rows, promise.amounts
+            self.start, self.end = np.full(size, promise.start), np.full(size, promise.end)
+            self.window = np.full(size, promise.window)
+            return
         self.row = np.append(self.row, promise.rows)
         self.start = np.append(self.start, np.full(size, promise.start))
         self.end = np.append(self.end, np.full(size, promise.end))
@@ -87,6 +92,12 @@ class Promises:
 
 def amounts_of(work: Work, entry: GroupEntry, placed: Placed) -> tuple[Rows, Column]:
     """What a placement takes of which nodes."""
+    if len(placed.picks) == 1 and len(set(placed.picks[0][1])) == 1:
+        ((take, same),) = placed.picks
+        amounts = np.zeros((len(work.snapshot.columns.resources), 1), dtype=np.int64)
+        for column, units in work.state(entry.pending[take.members].shape).request:
+            amounts[column, 0] = units * len(same)
+        return np.array(same[:1], dtype=np.int64), amounts
     picked = [np.array(picks, dtype=np.int64) for _, picks in placed.picks]
     rows = np.unique(np.concatenate(picked)) if picked else np.zeros(0, dtype=np.int64)
     amounts = np.zeros((len(work.snapshot.columns.resources), len(rows)), dtype=np.int64)

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from allhands.core.snapshot import GroupEntry
     from allhands.model.reason import Explanation
 
-TIME_HELPS = frozenset({Reason.QUEUE_OVER_CAPABILITY, Reason.QUEUE_OVER_DESERVED, Reason.BORROWING_LIMIT})
+TIME_HELPS = frozenset(
+    (
+        Reason.QUEUE_OVER_CAPABILITY,
+        Reason.QUEUE_OVER_DESERVED,
+        Reason.BORROWING_LIMIT,
+        Reason.QUEUE_RUNNING_LIMIT,
+        Reason.USER_LIMIT,
+        Reason.USER_RUNNING_LIMIT,
+    )
+)
 """Refusals that end when others do."""
 
 

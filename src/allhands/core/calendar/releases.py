@@ -144,11 +144,8 @@ class Running:
         """Groups that have not all that they must have, so that their time is not running."""
         self._columns = work.snapshot.columns
         self._pods = work.snapshot.pods
-        self.entries = [
-            entry
-            for entry in work.snapshot.groups.values()
-            if (entry.bound or entry.leaving) and not (without and entry.group.key == without)
-        ]
+        holding = work.memo.roll.holding()
+        self.entries = [entry for entry in holding if entry.group.key != without] if without else holding
         self.keys = [entry.group.key for entry in self.entries]
         self._index: dict[str, int] | None = None
         counts = [len(entry.bound) for entry in self.entries]
@@ -158,7 +155,7 @@ class Running:
         leaving = np.fromiter((row for entry in self.entries for row in entry.leaving), dtype=np.int64)
         # Each pod that leaves is a run of its own.
         rows, runs = np.append(rows, leaving), np.append(runs, len(self.entries) + np.arange(len(leaving)))
-        self._all_ends = np.append(self.ends, leaving_ends(self._pods.since[leaving], work.now))
+        self.all_ends = np.append(self.ends, leaving_ends(self._pods.since[leaving], work.now))
         self._all_keys = self.keys + [self._pods.keys[row] for row in leaving.tolist()]
         nodes = self._pods.node[rows].astype(np.int64)
         here = nodes >= 0
@@ -214,7 +211,7 @@ class Running:
                 runs += [run] * len(picks)
                 shapes += [number] * len(picks)
         return Releases(
-            _joined(self._all_ends, ends),
+            _joined(self.all_ends, ends),
             _joined(self._runs, runs),
             _joined(self._nodes, nodes),
             _joined(self._shapes, shapes),

@@ -36,6 +36,7 @@ class Ahead(OtherRoom):
         vars(self).update(vars(main))
         self.log = []
         self.free = free
+        self._most = None
         self.promise = promise
         self.counts_from = counts_from
         """Who says that it ends later than this must leave it possible."""
@@ -83,6 +84,7 @@ class TierRoom(OtherRoom):
         for ahead in self._limits:
             free = np.minimum(free, ahead.free[:, rows])
         self.free[:, rows] = np.where(self._closed[rows], np.minimum(free, 0), free)
+        self.forget_most()
 
 
 class Tiers:

@@ -90,8 +90,7 @@ def _feasible(world: World, pods: list[Pod]) -> dict[str, frozenset[str]]:
             if request is None:
                 continue
             mask = static.mask(members.shape) & (room.fit(request, slice(None), 1) > 0)
-            if neighbours.is_dynamic(members.shape):
-                mask &= neighbours.mask(members.shape)
+            mask &= neighbours.mask(members.shape)
             names = frozenset(snapshot.columns.names[row] for row in np.flatnonzero(mask).tolist())
             found.update((ref.uid, names) for ref in members.pods)
     return found

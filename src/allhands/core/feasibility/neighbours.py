@@ -35,11 +35,13 @@ from allhands.core.scores.spread import HOSTNAME, Spread, is_system_default
 from allhands.model.affinity import PodTerm
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allhands.core.columns import Column, Mask
     from allhands.core.feasibility.pod_terms import TermsOf, WeightedTerms
     from allhands.core.plan_volumes import PrepareVolume
     from allhands.core.room import Room
-    from allhands.core.snapshot import Snapshot
+    from allhands.core.snapshot import GroupEntry, Snapshot
     from allhands.model.affinity import SpreadConstraint
     from allhands.model.shape import PodShape
 
@@ -50,6 +52,7 @@ class Neighbours:
     """For one snapshot and what is placed on it.
 
     `static` may be shared with whoever asks about the same nodes, `volumes` be those of the last cycle's Neighbours.
+    `waiting` are the groups of which waiting members look at others, by key, if that is known.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Neighbours:
         room: Room,
         static: StaticFeasibility | None = None,
         volumes: VolumeFeasibility | None = None,
+        waiting: Iterable[GroupEntry] | None = None,
     ) -> None:
         self._node_count = len(room.columns)
         self._static = StaticFeasibility(room.columns) if static is None else static
@@ -74,13 +78,16 @@ class Neighbours:
         self._is_noticed: dict[str, bool] = {}
         self._demands: dict[str, Demands] = {}
         self._liking: dict[str, tuple[Count, ...]] = {}
-        self._learn_terms(snapshot)
+        self._learn_terms(snapshot, snapshot.groups.values() if waiting is None else waiting)
 
     # -- who is concerned
 
     def is_dynamic(self, shape: PodShape) -> bool:
-        """Whether `mask` has a say in where it may go: then it is placed one at a time."""
-        if shape.host_ports or shape.spread or not shape.pod_affinity.is_empty or self.volumes.concerns(shape):
+        """Whether `mask` changes as pods come and go: then it is placed one at a time.
+
+        The volumes of bound claims have a say, too, which does not change: `volumes.reach`.
+        """
+        if shape.host_ports or shape.spread or not shape.pod_affinity.is_empty or self.volumes.is_dynamic(shape):
             return True
         if not self._apart:
             return False
@@ -227,7 +234,7 @@ class Neighbours:
 
     # -- what is known of terms
 
-    def _learn_terms(self, snapshot: Snapshot) -> None:
+    def _learn_terms(self, snapshot: Snapshot, groups: Iterable[GroupEntry]) -> None:
         # A shape that looks at pods has its namespace, others mostly have not; this is asked of every shape there is.
         shapes = snapshot.pods.shapes
         looking = [number for number, shape in enumerate(shapes) if shape.namespace and not shape.pod_affinity.is_empty]
@@ -241,7 +248,7 @@ class Neighbours:
                     self._learn(shapes[number])
         waiting = {
             members.shape.digest: members.shape
-            for entry in snapshot.groups.values()
+            for entry in groups
             for members in entry.pending
             if members.shape.namespace and members.shape.selects_pods
         }

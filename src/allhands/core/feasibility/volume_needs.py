@@ -36,7 +36,7 @@ class VolumeProblem(enum.StrEnum):
     NOT_BOUND = "it is not bound yet"
     BAD_SELECTOR = "its selector cannot be parsed"
     NO_VOLUME = "its volume does not exist"
-    OUT_OF_REACH = "no node reaches its volume"
+    OUT_OF_REACH = "no node that it may use reaches its volume"
     NO_ROOM = "no free volume matches it and none can be made"
     ONE_POD_ONLY = "another pod uses it"
     TOO_MANY_ATTACHED = "no node can attach so many volumes"
@@ -105,7 +105,7 @@ def needs_of(shape: PodShape, use: VolumeUse, facts: VolumeFacts) -> VolumeNeeds
     waiting: list[PersistentVolumeClaim] = []
     for name in shape.claims:
         key, own = f"{shape.namespace}/{name}", name in shape.ephemeral_claims
-        if (problem := claim_problem(key, facts, own=own)) is not None:
+        if (problem := claim_problem(key, facts, owner_uid=shape.pod_uid if own else None)) is not None:
             return VolumeNeeds(use, problem)
         claim = facts.claims[key]
         if claim.is_bound:
@@ -116,9 +116,9 @@ def needs_of(shape: PodShape, use: VolumeUse, facts: VolumeFacts) -> VolumeNeeds
     return VolumeNeeds(use, bound=tuple(bound), waiting=tuple(waiting))
 
 
-def claim_problem(key: str, facts: VolumeFacts, *, own: bool) -> Explanation | None:
-    """Why no node will do for a pod with this claim. `own`: it must have been made for the pod."""
-    problem = _problem(facts.claims.get(key), facts, own=own)
+def claim_problem(key: str, facts: VolumeFacts, *, owner_uid: str | None) -> Explanation | None:
+    """Why no node will do for a pod with this claim. With `owner_uid`, it must have been made for that pod."""
+    problem = _problem(facts.claims.get(key), facts, owner_uid=owner_uid)
     return None if problem is None else not_ready(key, problem)
 
 
@@ -130,14 +130,14 @@ def not_ready(claim: str, problem: VolumeProblem) -> Explanation:
     return explain(Reason.VOLUME_NOT_READY, claim=claim, problem=problem.value)
 
 
-def _problem(claim: PersistentVolumeClaim | None, facts: VolumeFacts, *, own: bool) -> VolumeProblem | None:
+def _problem(claim: PersistentVolumeClaim | None, facts: VolumeFacts, *, owner_uid: str | None) -> VolumeProblem | None:
     if claim is None:
-        return VolumeProblem.NOT_MADE_YET if own else VolumeProblem.MISSING
+        return VolumeProblem.MISSING if owner_uid is None else VolumeProblem.NOT_MADE_YET
     if claim.lost:
         return VolumeProblem.LOST
     if claim.deleting:
         return VolumeProblem.LEAVING
-    if own and not claim.owner_uid:
+    if owner_uid is not None and claim.owner_uid != owner_uid:
         return VolumeProblem.NOT_ITS_OWN
     if claim.is_bound:
         return None if claim.volume_name in facts.volumes else VolumeProblem.NO_VOLUME

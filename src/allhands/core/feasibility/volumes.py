@@ -72,14 +72,22 @@ class VolumeFeasibility:
             mask &= allowed
         return mask
 
-    def why(self, shape: PodShape) -> Explanation | None:
-        """Which claim (or disk) keeps such a pod from every node now; None if some node will do."""
+    def reach(self, shape: PodShape) -> Mask:
+        """The nodes that reach the volumes of all its bound claims; `mask` as it is for a shape that is not dynamic.
+
+        It does not change during the cycle, and nobody may write to it.
+        """
+        needs = self.storage.needs(shape)
+        return self._in_reach(needs) if needs.problem is None else np.zeros(len(self._columns), dtype=np.bool_)
+
+    def why(self, shape: PodShape, among: Mask | None = None) -> Explanation | None:
+        """Which claim (or disk) keeps such a pod from every node (of these) now; None if some node will do."""
         if not self.concerns(shape):
             return None
         needs = self.storage.needs(shape)
         if needs.problem is not None:
             return needs.problem
-        mask: Mask = np.ones(len(self._columns), dtype=np.bool_)
+        mask: Mask = np.ones(len(self._columns), dtype=np.bool_) if among is None else among.copy()
         for name, problem, allowed in chain(self._out_of_reach(needs), self._held_by_others(needs)):
             mask &= allowed
             if not mask.any():

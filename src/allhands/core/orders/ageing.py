@@ -26,3 +26,6 @@ class Ageing:
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int:  # noqa: ARG002
         group = entry.group
         return group.created_at_seconds * self._step - group.priority * self._wait_seconds
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        return True

@@ -13,3 +13,6 @@ class Creation:
 
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int:  # noqa: ARG002
         return entry.group.created_at_seconds
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        return True

@@ -37,6 +37,9 @@ class Deadline:
         latest = self.latest_start(entry, snapshot)
         return NOT_URGENT if latest is None or now < latest - self._within_seconds else min(latest, NOT_URGENT)
 
+    def is_settled(self, entry: GroupEntry) -> bool:
+        return entry.group.deadline_seconds is None
+
     def next_change(self, entries: Iterable[GroupEntry], snapshot: Snapshot, now: int) -> int | None:
         bound = [entry for entry in entries if entry.group.deadline_seconds is not None]
         latest = [self.latest_start(entry, snapshot) for entry in bound]

@@ -178,18 +178,22 @@ class Tenants:
 
     def _explain(self, number: int, units: int, limit: int) -> Explanation:
         key, flavor, resource = self._layout.names[number]
-        whose = f' for user "{key.name}"' if key.by is ShareBy.USER else ""
-        where = f' in flavor "{flavor}"' if flavor not in ("", ANY_FLAVOR) else ""
+        used = self._counts[number]
+        if resource == GROUPS:
+            if key.by is not ShareBy.USER:
+                return explain(Reason.QUEUE_RUNNING_LIMIT, queue=key.queue, used=used, limit=limit)
+            return explain(Reason.USER_RUNNING_LIMIT, user=key.name, queue=key.queue, used=used, limit=limit)
         return explain(
-            Reason.QUEUE_OVER_CAPABILITY,
-            queue=key.queue,
-            used=_text(resource, self._counts[number]),
-            limit=_text(resource, limit),
-            resource=f"{resource}{where}{whose}",
-            request=_text(resource, units),
+            Reason.USER_LIMIT,
             user=key.name,
+            queue=key.queue,
+            used=_text(resource, used),
+            limit=_text(resource, limit),
+            resource=resource,
+            what=resource if flavor == ANY_FLAVOR else f'{resource} in flavor "{flavor}"',
+            request=_text(resource, units),
         )
 
 
 def _text(resource: str, units: int) -> str:
-    return str(units) if resource == GROUPS else str(quantity_of_units(resource, units))
+    return str(quantity_of_units(resource, units))

@@ -15,10 +15,10 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from allhands.core.columns import Column
-    from allhands.core.view import NodeView
+    from allhands.core.view import Asks, NodeView
 
 CPU_AND_MEMORY: Final[Mapping[str, int]] = {CPU: 1, MEMORY: 1}
 
@@ -34,6 +34,9 @@ class LeastAllocated:
     def score(self, view: NodeView) -> Column:
         return _mean_free(view, self._weights)
 
+    def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
+        return _mean_free_of_one(asks, self._weights)
+
 
 class MostAllocated(LeastAllocated):
     """Fullest node first: the less a node would have left, resource by resource with their weights, the better."""
@@ -43,6 +46,10 @@ class MostAllocated(LeastAllocated):
     def score(self, view: NodeView) -> Column:
         return SCORE_SCALE - _mean_free(view, self._weights)
 
+    def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
+        mean_free = _mean_free_of_one(asks, self._weights)
+        return lambda shares: SCORE_SCALE - mean_free(shares)
+
 
 class BinPack(MostAllocated):
     """Fullest node first, by what the pod asks for alone, so that a node is full of what matters to the pod."""
@@ -50,8 +57,15 @@ class BinPack(MostAllocated):
     name = "binpack"
 
     def score(self, view: NodeView) -> Column:
-        asked = {name: weight for name, weight in self._weights.items() if view.asks_for(name)}
-        return SCORE_SCALE - _mean_free(view, asked or self._weights)
+        return SCORE_SCALE - _mean_free(view, self._counting(view))
+
+    def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
+        mean_free = _mean_free_of_one(asks, self._counting(asks))
+        return lambda shares: SCORE_SCALE - mean_free(shares)
+
+    def _counting(self, asks: NodeView | Asks) -> Mapping[str, int]:
+        asked = {name: weight for name, weight in self._weights.items() if asks.asks_for(name)}
+        return asked or self._weights
 
 
 def _mean_free(view: NodeView, weights: Mapping[str, int]) -> Column:
@@ -69,3 +83,25 @@ def _mean_free(view: NodeView, weights: Mapping[str, int]) -> Column:
     if whole > 1:
         total *= 1 / whole
     return total.astype(np.int64)
+
+
+def _mean_free_of_one(asks: Asks, weights: Mapping[str, int]) -> Callable[[Sequence[float]], int]:
+    """The same steps in the same order, so that the result is the same to the bit."""
+    counting = [(column, weight) for name, weight in weights.items() if (column := asks.column(name)) is not None]
+    if not counting:
+        return lambda _: 0
+    whole = sum(weight for _, weight in counting)
+    if len(counting) == 1:
+        ((only, weight),) = counting
+        return lambda shares: int(shares[only] * weight * (1 / whole) if whole > 1 else shares[only])
+    if len(counting) == 2 and whole == 2:
+        (first, _), (second, _) = counting
+        return lambda shares: int((shares[first] + shares[second]) * 0.5)
+
+    def mean_free(shares: Sequence[float]) -> int:
+        total = 0.0
+        for column, weight in counting:
+            total += shares[column] * weight
+        return int(total * (1 / whole))
+
+    return mean_free

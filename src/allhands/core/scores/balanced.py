@@ -10,8 +10,10 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from allhands.core.columns import Column
-    from allhands.core.view import NodeView
+    from allhands.core.view import Asks, NodeView
 
 
 class Balanced:
@@ -29,3 +31,17 @@ class Balanced:
             share = view.free_share_after(column)
             highest, lowest = np.maximum(highest, share), np.minimum(lowest, share)
         return SCORE_SCALE - (highest - lowest).astype(np.int64)
+
+    def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
+        columns = [column for name in self._resources if (column := asks.column(name)) is not None]
+        if len(columns) < 2:
+            return lambda _: SCORE_SCALE
+        if len(columns) == 2:
+            first, second = columns
+            return lambda shares: SCORE_SCALE - int(abs(shares[first] - shares[second]))
+
+        def evenness(shares: Sequence[float]) -> int:
+            parts = [shares[column] for column in columns]
+            return SCORE_SCALE - int(max(parts) - min(parts))
+
+        return evenness

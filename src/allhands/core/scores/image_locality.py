@@ -15,6 +15,8 @@ from allhands.core.feasibility.following import Following
 from allhands.core.feasibility.images import NodeImages
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from allhands.core.columns import Column, NodeColumns
     from allhands.model.shape import PodShape
 
@@ -41,3 +43,6 @@ class ImageLocality:
         most = LARGEST_BYTES * max(1, shape.container_count)
         scaled: Column = (np.clip(held, SMALLEST_BYTES, most) - SMALLEST_BYTES) * SCORE_SCALE
         return scaled // (most - SMALLEST_BYTES)
+
+    def looks_at(self, shape: PodShape) -> Hashable:
+        return (shape.images, shape.container_count) if shape.images else None

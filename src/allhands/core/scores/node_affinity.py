@@ -15,6 +15,8 @@ from allhands.core.feasibility.following import Following
 from allhands.core.feasibility.labels import NodeLabels
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from allhands.core.columns import Column, NodeColumns
     from allhands.model.shape import PodShape
 
@@ -34,3 +36,6 @@ class NodeAffinity:
         for it in preferred:
             score += it.weight * labels.term_mask(it.term)
         return score * SCORE_SCALE // sum(it.weight for it in preferred)
+
+    def looks_at(self, shape: PodShape) -> Hashable:
+        return shape.node_affinity.preferred

@@ -16,10 +16,10 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from allhands.core.columns import Column
-    from allhands.core.view import NodeView
+    from allhands.core.view import Asks, NodeView
 
 
 class StrategyType(enum.StrEnum):
@@ -57,6 +57,24 @@ class ResourceStrategy:
             total += (SCORE_SCALE - free if packs else free) * strategy.weight
             whole += strategy.weight
         return (total / max(1, whole)).astype(np.int64)
+
+    def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
+        counting = [
+            (column, strategy.type is StrategyType.MOST_ALLOCATED, strategy.weight)
+            for name, units in asks.shape.requests.entries
+            if units > 0
+            and (strategy := self._strategy(name)) is not None
+            and (column := asks.column(name)) is not None
+        ]
+        whole = max(1, sum(weight for _, _, weight in counting))
+
+        def fullness(shares: Sequence[float]) -> int:
+            total = 0.0
+            for column, packs, weight in counting:
+                total += (SCORE_SCALE - shares[column] if packs else shares[column]) * weight
+            return int(total / whole)
+
+        return fullness
 
     def _strategy(self, resource: str) -> Strategy | None:
         found = self._exact.get(resource)

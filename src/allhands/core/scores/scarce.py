@@ -15,7 +15,7 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.core.scores.resourcestrategy import check_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from allhands.core.columns import Column, NodeColumns
     from allhands.model.shape import PodShape
@@ -45,6 +45,9 @@ class Scarce:
                 wasted += weight * (columns.allocatable[unasked] > 0).any(axis=0)
         whole = max(1, sum(weight for _, weight in self._weights))
         return SCORE_SCALE - wasted * SCORE_SCALE // whole
+
+    def looks_at(self, shape: PodShape) -> Hashable:
+        return tuple(name for name, units in shape.requests.entries if units > 0)
 
 
 def _matches(pattern: str, resource: str) -> bool:

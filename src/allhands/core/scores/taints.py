@@ -9,6 +9,8 @@ from allhands.core.feasibility.following import Following
 from allhands.core.feasibility.taints import NodeTaints
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from allhands.core.columns import Column, NodeColumns
     from allhands.model.shape import PodShape
 
@@ -21,3 +23,6 @@ class Taints:
 
     def static_score(self, shape: PodShape, columns: NodeColumns) -> Column:
         return SCORE_SCALE // (1 + self._taints.of(columns).disliked(shape.tolerations))
+
+    def looks_at(self, shape: PodShape) -> Hashable:
+        return shape.tolerations

@@ -1,4 +1,5 @@
-"""Where a part that must stay in one domain may grow: around the members that it has, or where there is most room."""
+"""Where a part that must or would like to stay together may grow: around the members that it has, or where there is
+most room."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from allhands.core.topology.columns import NOWHERE
 from allhands.core.topology.rules import close_enough
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from allhands.core.columns import Column, Rows
     from allhands.core.topology.columns import TopologyColumns
@@ -32,3 +34,22 @@ def roomiest(columns: TopologyColumns, rule: TopologyRule, fit: Column) -> Rows:
         return np.zeros(0, dtype=np.int64)
     best = int(allowed[np.argmax(columns.sums(fit)[allowed])])
     return np.sort(columns.rows(best))
+
+
+def rings(columns: TopologyColumns, tree: str | None, rows: Sequence[int]) -> Iterator[Rows]:
+    """The usable nodes around any of these: those in the closest domains, then those in the domains around, and so on.
+
+    Each holds all before it. None, if none of the nodes is in the tree; without a name, in the first one.
+    """
+    positions = columns.trees_named(tree)
+    if not positions:
+        return
+    domains = np.unique(columns.home[positions[0], np.asarray(rows, dtype=np.int64)])
+    domains = domains[domains != NOWHERE]
+    while domains.size:
+        found = [columns.rows(number) for number in domains.tolist()]
+        yield np.unique(np.concatenate(found))
+        parents = columns.parent[domains]
+        if (parents == NOWHERE).all():
+            return
+        domains = np.unique(np.where(parents == NOWHERE, domains, parents))

@@ -97,6 +97,39 @@ def choose_nodes(
     return Share(np.concatenate(rows), np.concatenate(counts))
 
 
+def is_closest(columns: TopologyColumns, domain: int | None) -> bool:
+    """Whether no other domain lies in it."""
+    return domain is not None and int(columns.after[domain]) == domain + 1
+
+
+def closest_rows(
+    columns: TopologyColumns,
+    domain: int | None,
+    fit: Column,
+    need: int,
+    *,
+    near: Sequence[int] | Rows = (),
+    tree: str | None = None,
+) -> Rows | None:
+    """All nodes of those closest domains that `descend` would use; None if there is no choice, or no room.
+
+    Which of these nodes get the members is left to the caller: nodes of one such domain are equally near.
+    """
+    positions = columns.trees_named(tree) if domain is None else (int(columns.tree[domain]),)
+    if not positions or is_closest(columns, domain):
+        return None
+    share = choose_nodes(columns, domain, fit, need, near=near, tree=tree)
+    if share is None:
+        return None
+    rows = np.arange(columns.home.shape[1]) if domain is None else columns.rows(domain)
+    home = columns.home[positions[0]]
+    used = np.zeros(len(columns) + 1, dtype=np.bool_)
+    # The last entry is that of NOWHERE.
+    used[home[share.rows]] = True
+    found: Rows = rows[used[home[rows]]]
+    return found
+
+
 class _Units(NamedTuple):
     """What a domain consists of directly: closer domains, and nodes that are in none of them."""
 
@@ -112,7 +145,7 @@ def _units_of(columns: TopologyColumns, domain: int | None, tree: str | None) ->
             return _Units(np.empty(0, dtype=np.int64), outside.nonzero()[0])
         roots = (columns.parent == NOWHERE) & (columns.tree == positions[0]) & columns.usable
         return _Units(roots.nonzero()[0], (outside & (columns.home[positions[0]] == NOWHERE)).nonzero()[0])
-    if columns.after[domain] == domain + 1:
+    if is_closest(columns, domain):
         return _Units(np.empty(0, dtype=np.int64), columns.rows(domain))
     inside = (columns.parent == domain).nonzero()[0]
     return _Units(inside, columns.rows_in_order[columns.first[domain] : columns.first[domain + 1]])

@@ -42,6 +42,9 @@ def test_every_verdict_is_that_of_a_plain_reading(seed: int) -> None:
         shape = shape_of(pod)
         found = shelf.filter.mask(shape)
         assert found.tolist() == [reading.allows(pod, node) for node in nodes]
+        reach = shelf.filter.reach(shape)
+        assert not (found & ~reach).any()
+        assert shelf.filter.is_dynamic(shape) or np.array_equal(found, reach)
         assert (shelf.filter.why(shape) is None) == bool(found.any())
         if found.any():
             row = storage.one_of(np.flatnonzero(found).tolist())

@@ -84,7 +84,8 @@ def test_terms_of_pods_that_are_gone_are_forgotten() -> None:
     assert town.where("it") == {"a1", "b1"}
 
 
-def test_a_pod_with_volumes_is_dynamic() -> None:
+def test_a_pod_whose_volumes_nobody_else_has_a_say_in_is_not_dynamic_and_goes_where_they_are() -> None:
     town = Town(NODES, [pod("it", claims=("data",))])
-    assert town.neighbours.is_dynamic(town.shape("it"))
+    assert not town.neighbours.is_dynamic(town.shape("it"))
+    assert not town.neighbours.volumes.reach(town.shape("it")).any()
     assert town.where("it") == set(), "the claim does not exist"

@@ -12,8 +12,8 @@ from allhands.core.gates.minpriority import MinPriority
 from allhands.core.gates.overcommit import Overcommit
 from allhands.core.memo import Memo
 from allhands.core.policy import DEFAULT, Policy
-from allhands.core.snapshot import GroupStatus
 from allhands.core.world import World
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, SubGroup

@@ -10,8 +10,9 @@ from allhands.core.guards.conformance import Conformance
 from allhands.core.guards.disruptionbudget import DisruptionBudgets
 from allhands.core.guards.minruntime import MinimumRunTime, protected_until
 from allhands.core.guards.preemptible import Preemptible
-from allhands.core.snapshot import GroupEntry, GroupStatus, Snapshot
+from allhands.core.snapshot import GroupEntry, Snapshot
 from allhands.core.world import World
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, SubGroup

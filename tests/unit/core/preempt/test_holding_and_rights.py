@@ -12,8 +12,8 @@ from allhands.core.actions.eviction_words import protected, with_note
 from allhands.core.actions.holding import Preempted
 from allhands.core.facts import Reservation
 from allhands.core.plan import Evict
-from allhands.core.snapshot import GroupStatus
 from allhands.model.flavor import Flavor
+from allhands.model.group_status import GroupStatus
 from allhands.model.identity import Identity
 from allhands.model.queue import Queue, QueueOrder, QueueState, Quota
 from allhands.model.reason import Reason, explain

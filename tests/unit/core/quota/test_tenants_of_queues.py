@@ -5,6 +5,7 @@ from __future__ import annotations
 from allhands.core.quota.tenants import Tenants
 from allhands.core.quota.usage import UsageKey
 from allhands.model.queue import Account, Queue, ShareBy
+from allhands.model.reason import Reason
 from tests.unit.core.quota.books import book_of, gpu, gpus
 
 
@@ -17,9 +18,10 @@ def test_at_most_so_many_groups_run_in_a_queue() -> None:
     for name in ("alice", "bob"):
         tenants.take(tenants.ticket("q", name, "default", gpus(1)))
     third = tenants.ticket("q", "carol", "default", gpus(1))
-    assert str(tenants.refusal(third)) == (
-        'Queue "q" uses 2 of its capability of 2 running groups; the group asks for 1.'
-    )
+    why = tenants.refusal(third)
+    assert str(why) == 'Queue "q" runs 2 groups, and at most 2 may run in it at a time.'
+    assert why is not None
+    assert why.reason is Reason.QUEUE_RUNNING_LIMIT
     tenants.give_back(tenants.ticket("q", "bob", "default", gpus(1)))
     assert tenants.refusal(third) is None
     assert tenants.running_groups(UsageKey("q")) == 1
@@ -39,9 +41,10 @@ def test_members_that_join_a_running_group_are_no_group_of_their_own() -> None:
 def test_one_user_runs_at_most_so_many_groups() -> None:
     tenants = Tenants(book_of(Queue("q", max_running_groups_per_user=1)))
     tenants.take(tenants.ticket("q", "alice", "default", gpus(1)))
-    assert str(tenants.refusal(tenants.ticket("q", "alice", "other", gpus(1)))) == (
-        'Queue "q" uses 1 of its capability of 1 running groups for user "alice"; the group asks for 1.'
-    )
+    why = tenants.refusal(tenants.ticket("q", "alice", "other", gpus(1)))
+    assert str(why) == 'User "alice" runs 1 groups in queue "q", in which one user may run at most 1 at a time.'
+    assert why is not None
+    assert why.reason is Reason.USER_RUNNING_LIMIT
     assert tenants.refusal(tenants.ticket("q", "bob", "default", gpus(1))) is None
 
 
@@ -49,9 +52,12 @@ def test_one_user_has_at_most_so_much_of_a_resource_in_a_flavor_and_in_all() -> 
     queue = Queue("q", per_user=(*gpu(capability=4), *gpu("a100", capability=2)))
     tenants = Tenants(book_of(queue, total=8))
     tenants.take(tenants.ticket("q", "alice", "default", gpus(2, "a100")))
-    assert str(tenants.refusal(tenants.ticket("q", "alice", "default", gpus(1, "a100")))) == (
-        'Queue "q" uses 2 of its capability of 2 gpu in flavor "a100" for user "alice"; the group asks for 1.'
+    why = tenants.refusal(tenants.ticket("q", "alice", "default", gpus(1, "a100")))
+    assert str(why) == (
+        'User "alice" uses 2 of the 2 gpu in flavor "a100" that one user may use in queue "q"; the group asks for 1.'
     )
+    assert why is not None
+    assert (why.reason, why.number("resource")) == (Reason.USER_LIMIT, "gpu")
     assert tenants.refusal(tenants.ticket("q", "alice", "default", gpus(2, "h100"))) is None
     assert tenants.refusal(tenants.ticket("q", "alice", "default", gpus(3, "h100"))) is not None
     assert tenants.refusal(tenants.ticket("q", "bob", "default", gpus(4))) is None
@@ -62,9 +68,9 @@ def test_limits_of_a_queue_hold_for_those_below_it() -> None:
         book_of(Queue("top", max_running_groups=2, per_user=gpu(capability=3)), Queue("a", "top"), Queue("b", "top"))
     )
     tenants.take(tenants.ticket("a", "alice", "default", gpus(2)))
-    assert "gpu for user" in str(tenants.refusal(tenants.ticket("b", "alice", "default", gpus(2))))
+    assert 'User "alice" uses 2 of the 3 gpu' in str(tenants.refusal(tenants.ticket("b", "alice", "default", gpus(2))))
     tenants.take(tenants.ticket("b", "bob", "default", gpus(2)))
-    assert "running groups" in str(tenants.refusal(tenants.ticket("b", "carol", "default", gpus(1))))
+    assert 'Queue "top" runs 2 groups' in str(tenants.refusal(tenants.ticket("b", "carol", "default", gpus(1))))
 
 
 def test_shares_are_kept_for_each_user_and_each_namespace_of_a_queue() -> None:

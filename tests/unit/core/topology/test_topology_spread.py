@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from allhands.core.topology.around import rings
 from allhands.core.topology.columns import TopologyColumns
 from allhands.core.topology.distance import closest_common, domains_crossed, tiers_crossed
-from allhands.core.topology.spread import descend, order_rows
+from allhands.core.topology.spread import closest_rows, descend, order_rows
 from allhands.model.domain import Domain
 from tests.unit.core.topology.hall import columns_of, fits, hall, node_names
 
@@ -128,3 +129,35 @@ def test_distance_takes_the_tree_that_joins_best_unless_one_is_named() -> None:
     assert domains_crossed(columns, [0, 1]) == 0
     assert domains_crossed(columns, [0, 1], "") == 2
     assert domains_crossed(columns, [0, 2], "nvlink") == 2
+
+
+def test_the_closest_nodes_are_all_nodes_of_the_racks_that_are_used() -> None:
+    fit = fits(COLUMNS, NAMES, {"b0r0": 1, "b0r1": 3, "b0r2": 2})
+    block = COLUMNS.number_by_name["b0"]
+    rows = closest_rows(COLUMNS, block, fit, 14)
+    assert rows is not None
+    assert {NAMES[row][:4] for row in rows.tolist()} == {"b0r0", "b0r1"}, (
+        "the largest whole, the rest where it fits best"
+    )
+    assert len(rows) == 8
+    assert closest_rows(COLUMNS, block, fit, 25) is None, "there is no room"
+    assert closest_rows(COLUMNS, COLUMNS.number_by_name["b0r1"], fit, 2) is None, "there is no choice"
+    assert closest_rows(COLUMNS, None, fit, 2, tree="no such tree") is None
+
+
+def test_rings_grow_from_the_rack_to_the_hall() -> None:
+    row = NAMES.index("b1r2n0")
+    found = [{NAMES[at] for at in ring.tolist()} for ring in rings(COLUMNS, None, [row])]
+    assert found == [{name for name in NAMES if name.startswith(prefix)} for prefix in ("b1r2", "b1", "b")]
+    both = [{NAMES[at][:4] for at in ring.tolist()} for ring in rings(COLUMNS, None, [row, NAMES.index("b0r0n0")])]
+    assert both[0] == {"b1r2", "b0r0"}
+    assert list(rings(COLUMNS, "no such tree", [row])) == []
+    assert list(rings(COLUMNS, None, [])) == []
+
+
+def test_nodes_outside_of_the_tree_have_no_rings_and_shallow_branches_stay_as_wide_as_they_are() -> None:
+    deep = [Domain("top", 3), Domain("mid", 2, "top"), Domain("low", 1, "mid", ("a",))]
+    domains = [*deep, Domain("alone", 1, None, ("b",))]
+    columns = columns_of(domains, ("a", "b", "c"))
+    assert list(rings(columns, None, [2])) == []
+    assert [ring.tolist() for ring in rings(columns, None, [0, 1])] == [[0, 1]] * 3
