@@ -1,0 +1,211 @@
+"""The shell of Queues: what pods and groups do is told to a tally, and every queue that this touches is looked at.
+
+A queue's neighbours in the tree matter too: what it holds is held by those above it, and whether it makes sense
+depends on them. When a queue was last written is remembered here only to be slow; losing it costs one more write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from allhands.api.volcano.queue import DEFAULT, QUEUE
+from allhands.api.volcano.queue_rules import place_error
+from allhands.controllers.watching import decoder
+from allhands.dialects.groups import read_job, read_pod_group
+from allhands.dialects.pods import read_pod_use
+from allhands.dialects.queues import read_queue
+from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome
+from allhands.lifecycle.queue import PAUSE_SECONDS, Problem, QueueDocument, reconcile
+from allhands.lifecycle.queue_tally import GroupShare, PodPart, PodShare, QueueTally, QueueUse
+from allhands.runtime.informer import Informer
+from allhands.runtime.scheduling.resources import JOBS, POD_GROUPS, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from allhands.api.errors import StatusError
+    from allhands.dialects.groups import GroupRecord
+    from allhands.dialects.pods import PodUse
+    from allhands.ports import Objects
+    from allhands.runtime.workqueue import WorkQueue
+
+_PARTS: Final = {
+    "Running": PodPart.RUNS,
+    "Succeeded": PodPart.SUCCEEDED,
+    "Failed": PodPart.FAILED,
+}
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A queue as its owner wrote it, and what the dialect says of it."""
+
+    document: QueueDocument
+    parent: str | None
+    problem: str
+    notes: tuple[str, ...]
+
+
+class QueueController:
+    """`scheduler_names` are ours: what others place is in no queue."""
+
+    name: Final = "queue"
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        scheduler_names: Sequence[str] = ("allhands", "default-scheduler"),
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
+        self._ours = frozenset(scheduler_names)
+        self._pause_seconds = pause_seconds
+        self._tally = QueueTally(DEFAULT)
+        self._written: dict[str, float] = {}
+        self._children: dict[str, dict[str, None]] = {}
+        self._attempts: dict[str, float] = {}
+        self._asleep: dict[str, None] = {}
+        """Queues that are looked at again soon anyway, whatever happens until then."""
+        self._queues: Informer[_Seen] = Informer(objects, QUEUE.resource, _reader(), optional=True)
+        self._pods: Informer[PodShare] = Informer(objects, PODS, self._read_pod)
+        self._jobs: Informer[GroupShare] = Informer(objects, JOBS, lambda raw: self._share(read_job(raw)))
+        self._groups: Informer[GroupShare] = Informer(
+            objects, POD_GROUPS, lambda raw: self._share(read_pod_group(raw)), optional=True
+        )
+
+    @property
+    def informers(self) -> Sequence[Informer[Any]]:
+        return (self._queues, self._pods, self._jobs, self._groups)
+
+    def wire(self, queue: WorkQueue) -> None:
+        tally = self._tally
+        self._queues.on_change(lambda key, old, new: self._see_queue(queue, key, old, new))
+        self._pods.on_change(lambda key, _old, new: self._touch(queue, tally.set_pod(key, new)))
+        self._jobs.on_change(lambda key, _old, new: self._touch(queue, tally.set_group(f"job:{key}", new)))
+        self._groups.on_change(lambda key, _old, new: self._touch(queue, tally.set_group(key, new)))
+
+    def heard(self, key: str, refusal: StatusError | None) -> None:
+        """How the last attempt at a key ended."""
+        attempted = self._attempts.pop(key, None)
+        if refusal is None and attempted is not None:
+            self._written[key] = attempted
+
+    def reconcile(self, key: str, now_seconds: float) -> Outcome:
+        self._asleep.pop(key, None)
+        seen = self._queues.get(key)
+        if seen is None:
+            self._written.pop(key, None)
+            return NOTHING_TO_DO
+        outcome = reconcile(
+            seen.document,
+            self._tally.use(key),
+            self._whole(key),
+            self._problem(key, seen),
+            seen.notes,
+            now_seconds,
+            written_at_seconds=self._written.get(key),
+            pause_seconds=self._pause_seconds,
+        )
+        if outcome.instructions:
+            self._attempts[key] = now_seconds
+        elif outcome.wake_at_seconds is not None:
+            self._asleep[key] = None
+        return outcome
+
+    # -- what concerns whom
+
+    def _see_queue(self, queue: WorkQueue, key: str, old: _Seen | None, new: _Seen | None) -> None:
+        parent_before = old.parent if old is not None else None
+        parent = new.parent if new is not None else None
+        if parent_before != parent:
+            if parent_before is not None:
+                self._children.get(parent_before, {}).pop(key, None)
+            if parent is not None:
+                self._children.setdefault(parent, {})[key] = None
+        queue.add(key)
+        if old is None or new is None or parent_before != parent:
+            for name in self._below(key):
+                queue.add(name)
+            for name in (*self._above(key), *self._above(parent_before or ""), parent_before or ""):
+                if name in self._queues:
+                    queue.add(name)
+
+    def _touch(self, queue: WorkQueue, names: tuple[str, ...]) -> None:
+        for name in names:
+            for each in (name, *self._above(name)):
+                if each not in self._asleep:
+                    queue.add(each)
+
+    def _above(self, key: str) -> tuple[str, ...]:
+        """The queues that it is a part of, as far as they exist; in a cycle each once."""
+        found: dict[str, None] = {}
+        seen = self._queues.get(key)
+        while seen is not None and seen.parent is not None and seen.parent not in found and seen.parent != key:
+            found[seen.parent] = None
+            seen = self._queues.get(seen.parent)
+        return tuple(found)
+
+    def _below(self, key: str) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        pending = [key]
+        while pending:
+            for child in self._children.get(pending.pop(), ()):
+                if child not in found and child != key:
+                    found[child] = None
+                    pending.append(child)
+        return tuple(found)
+
+    # -- what the machine is shown
+
+    def _whole(self, key: str) -> QueueUse:
+        own = self._tally.use(key)
+        holds = own.holds
+        for name in self._below(key):
+            holds = holds + self._tally.use(name).holds
+        return QueueUse(own.phases, holds)
+
+    def _problem(self, key: str, seen: _Seen) -> Problem | None:
+        if seen.problem:
+            return Problem("Invalid", seen.problem)
+        parents = {name: it.parent for name in (key, *self._above(key)) if (it := self._queues.get(name)) is not None}
+        error = place_error(key, parents)
+        return None if error is None else Problem("NoPlaceInTree", str(error))
+
+    def _read_pod(self, raw: bytes) -> PodShare:
+        pod = read_pod_use(raw)
+        if pod.group_name:
+            group = f"{pod.namespace}/{pod.group_name}"
+        elif pod.job_name:
+            group = f"job:{pod.namespace}/{pod.job_name}"
+        else:
+            group = f"pod:{pod.namespace}/{pod.name}"
+        return PodShare(group, pod.queue, _part(pod), pod.holds, pod.scheduler_name in self._ours)
+
+    def _share(self, record: GroupRecord) -> GroupShare:
+        ours = record.scheduler_name in self._ours if record.scheduler_name else bool(record.queue)
+        return GroupShare(
+            record.queue,
+            max(1, record.min_count) if record.is_gang else 1,
+            record.status.admitted_at_seconds is not None,
+            record.status.started_at_seconds is not None,
+            record.has_ended,
+            ours,
+        )
+
+
+def _part(pod: PodUse) -> PodPart:
+    part = _PARTS.get(pod.phase)
+    if part is None or (part is PodPart.RUNS and not pod.is_bound):
+        return PodPart.BOUND if pod.is_bound else PodPart.WAITS
+    return part
+
+
+def _reader() -> Callable[[bytes], _Seen]:
+    documents = decoder(QueueDocument)
+
+    def read(raw: bytes) -> _Seen:
+        record, document = read_queue(raw), documents(raw)
+        return _Seen(document, document.parent, record.problem, record.notes)
+
+    return read

@@ -1,0 +1,114 @@
+"""The informers that several controllers need, with the indexes by which they look things up. It decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from allhands.controllers import sparing
+from allhands.lifecycle.deployment.kinds import DEPLOYMENTS, Deployment
+from allhands.lifecycle.replica_set import PODS, REPLICA_SETS, Refusal, ReplicaSet
+from allhands.runtime.informer import Informer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.api.errors import StatusError
+    from allhands.lifecycle.observed import Metadata, OwnerReference, Pod
+    from allhands.ports import Objects
+    from allhands.runtime.workqueue import WorkQueue
+
+T = TypeVar("T")
+
+
+def decoder(type: type[T]) -> Callable[[bytes], T]:
+    return msgspec.json.Decoder(type).decode
+
+
+def controller_uid(metadata: Metadata) -> tuple[str, ...]:
+    controller = metadata.controller
+    return () if controller is None else (controller.uid,)
+
+
+def orphan_namespace(metadata: Metadata) -> tuple[str, ...]:
+    """Found under its namespace while nobody manages it."""
+    return (metadata.namespace,) if metadata.controller is None else ()
+
+
+def pods_by_controller(objects: Objects) -> Informer[Pod]:
+    """By `controller` (uid) and `orphan` (namespace). Pods of other kinds' managers are only known to be there."""
+    return Informer(
+        objects,
+        PODS,
+        sparing.pods_of("ReplicaSet"),
+        indexes={
+            "controller": lambda pod: controller_uid(pod.metadata),
+            "orphan": lambda pod: orphan_namespace(pod.metadata),
+        },
+    )
+
+
+def pods_by_namespace(objects: Objects) -> Informer[Pod]:
+    """By `namespace`. Of each only what a budget looks at."""
+    return Informer(
+        objects, PODS, sparing.pod_for_budgets, indexes={"namespace": lambda pod: (pod.metadata.namespace,)}
+    )
+
+
+def pods_by_node(objects: Objects) -> Informer[Pod]:
+    """By `node`. Of each only what a node's trouble touches."""
+    return Informer(
+        objects,
+        PODS,
+        sparing.pod_for_nodes,
+        indexes={"node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()},
+    )
+
+
+def replica_sets(objects: Objects) -> Informer[ReplicaSet]:
+    """By `controller` (uid), `orphan` (namespace) and `namespace`."""
+    return Informer(
+        objects,
+        REPLICA_SETS,
+        decoder(ReplicaSet),
+        indexes={
+            "controller": lambda it: controller_uid(it.metadata),
+            "orphan": lambda it: orphan_namespace(it.metadata),
+            "namespace": lambda it: (it.metadata.namespace,),
+        },
+    )
+
+
+def deployments(objects: Objects) -> Informer[Deployment]:
+    """By `namespace`."""
+    return Informer(
+        objects, DEPLOYMENTS, decoder(Deployment), indexes={"namespace": lambda it: (it.metadata.namespace,)}
+    )
+
+
+def controller_of(metadata: Metadata, group: str, kind: str) -> OwnerReference | None:
+    """The object's manager, if it is of this kind."""
+    controller = metadata.controller
+    if controller is None or controller.kind != kind or not controller.api_version.startswith(f"{group}/"):
+        return None
+    return controller
+
+
+class Refusals:
+    """Why the last attempt at a key was refused, as long as none has succeeded since."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, str] = {}
+
+    def of(self, key: str) -> Refusal | None:
+        message = self._messages.get(key)
+        return None if message is None else Refusal(message)
+
+    def hear(self, key: str, refusal: StatusError | None, queue: WorkQueue | None) -> None:
+        """That somebody was faster says nothing to a user. After a success the reason must be taken back."""
+        if refusal is None:
+            if self._messages.pop(key, None) is not None and queue is not None:
+                queue.add(key)
+        elif refusal.reason not in ("Conflict", "AlreadyExists"):
+            self._messages[key] = refusal.message

@@ -1,0 +1,240 @@
+"""Counts what queues hold: groups by phase and the resources of their pods, kept up to date change by change.
+
+A change costs the same however many pods there are. It decides nothing and looks at no object: whoever feeds it says
+which group a pod belongs to and which queue a group names.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from allhands.model.resources import EMPTY, PODS, ResourceVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Phase(enum.StrEnum):
+    """Of a group, in Volcano's words, which are also the names of the counts in a queue's status."""
+
+    PENDING = "pending"
+    """It waits."""
+    INQUEUE = "inqueue"
+    """It is admitted, or has pods on nodes, and was never whole."""
+    RUNNING = "running"
+    """At least its minimum of pods runs, those that are done already included."""
+    UNKNOWN = "unknown"
+    """It was whole and has lost members."""
+    COMPLETED = "completed"
+
+
+class PodPart(enum.StrEnum):
+    """What one pod does for its group."""
+
+    WAITS = "waits"
+    BOUND = "bound"
+    RUNS = "runs"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class PodShare(NamedTuple):
+    """A pod as its queue sees it. `queue` is what the pod itself names, for one that is a group of its own."""
+
+    group: str
+    queue: str
+    part: PodPart
+    holds: ResourceVector = EMPTY
+    counts: bool = True
+    """Whether it is ours to schedule."""
+
+
+class GroupShare(NamedTuple):
+    """A group as some object declares it. `counts`: whether it is known to be ours, whatever its pods are."""
+
+    queue: str
+    min_count: int = 1
+    is_admitted: bool = False
+    has_started: bool = False
+    has_ended: bool = False
+    counts: bool = True
+
+
+class QueueUse(msgspec.Struct, frozen=True):
+    phases: tuple[tuple[Phase, int], ...] = ()
+    holds: ResourceVector = EMPTY
+
+    def count(self, phase: Phase) -> int:
+        return dict(self.phases).get(phase, 0)
+
+    @property
+    def groups(self) -> int:
+        return sum(number for _, number in self.phases)
+
+    @property
+    def live_groups(self) -> int:
+        return self.groups - self.count(Phase.COMPLETED)
+
+
+NO_USE: Final = QueueUse()
+_HOLDING: Final = (PodPart.BOUND, PodPart.RUNS)
+_ONE_POD: Final = ((PODS, 1),)
+
+
+class _Group:
+    __slots__ = ("declared", "holds", "named", "ours", "parts")
+
+    def __init__(self) -> None:
+        self.declared: GroupShare | None = None
+        self.parts: Counter[PodPart] = Counter()
+        self.holds: Counter[str] = Counter()
+        self.ours = 0
+        self.named: dict[str, str] = {}
+        """Pod -> the queue that it names."""
+
+    def count(self, key: str, share: PodShare, sign: int) -> None:
+        part = share.part
+        parts = self.parts[part] + sign
+        if parts:
+            self.parts[part] = parts
+        else:
+            del self.parts[part]
+        if share.counts:
+            self.ours += sign
+            if part in _HOLDING:
+                _add(self.holds, share.holds.entries, sign)
+                _add(self.holds, _ONE_POD, sign)
+        if share.queue and sign > 0:
+            self.named[key] = share.queue
+        elif share.queue:
+            self.named.pop(key, None)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.declared is None and not self.parts
+
+    @property
+    def counts(self) -> bool:
+        return self.ours > 0 or (self.declared is not None and self.declared.counts)
+
+    @property
+    def queue(self) -> str:
+        if self.declared is not None and self.declared.queue:
+            return self.declared.queue
+        return min(self.named.values(), default="")
+
+    @property
+    def phase(self) -> Phase:
+        declared = self.declared or GroupShare("")
+        parts = self.parts
+        alive = parts[PodPart.WAITS] + parts[PodPart.BOUND] + parts[PodPart.RUNS]
+        if declared.has_ended or (not alive and parts):
+            return Phase.COMPLETED
+        if parts[PodPart.RUNS] and parts[PodPart.RUNS] + parts[PodPart.SUCCEEDED] >= declared.min_count:
+            return Phase.RUNNING
+        if declared.has_started:
+            return Phase.UNKNOWN
+        return Phase.INQUEUE if declared.is_admitted or parts[PodPart.BOUND] or parts[PodPart.RUNS] else Phase.PENDING
+
+
+class _Totals:
+    __slots__ = ("holds", "phases")
+
+    def __init__(self) -> None:
+        self.phases: Counter[Phase] = Counter()
+        self.holds: Counter[str] = Counter()
+
+
+class QueueTally:
+    """`default` is the queue of groups that name none."""
+
+    def __init__(self, default: str) -> None:
+        self._default = default
+        self._groups: dict[str, _Group] = {}
+        self._pods: dict[str, PodShare] = {}
+        self._totals: dict[str, _Totals] = {}
+
+    def use(self, queue: str) -> QueueUse:
+        totals = self._totals.get(queue)
+        if totals is None:
+            return NO_USE
+        phases = tuple((phase, number) for phase in Phase if (number := totals.phases[phase]))
+        return QueueUse(phases, ResourceVector.of({name: units for name, units in totals.holds.items() if units}))
+
+    def set_group(self, key: str, share: GroupShare | None) -> tuple[str, ...]:
+        """The queues for which something is different now."""
+        group = self._groups.get(key)
+        if share is None and (group is None or group.declared is None):
+            return ()
+        if group is None:
+            group = self._groups[key] = _Group()
+        before = self._take_out(group)
+        group.declared = share
+        return self._put_back(key, group, before)
+
+    def set_pod(self, key: str, share: PodShare | None) -> tuple[str, ...]:
+        """The same, of a pod; a pod may change its group."""
+        known = self._pods.get(key)
+        if known == share:
+            return ()
+        touched: tuple[str, ...] = ()
+        if known is not None:
+            del self._pods[key]
+            if share is None or share.group != known.group:
+                touched += self._change(known.group, key, known, None)
+                known = None
+        if share is not None:
+            self._pods[key] = share
+            touched += self._change(share.group, key, known, share)
+        return touched
+
+    def _change(self, group_key: str, key: str, old: PodShare | None, new: PodShare | None) -> tuple[str, ...]:
+        group = self._groups.get(group_key)
+        if group is None:
+            group = self._groups[group_key] = _Group()
+        before = self._take_out(group)
+        if old is not None:
+            group.count(key, old, -1)
+        if new is not None:
+            group.count(key, new, 1)
+        return self._put_back(group_key, group, before)
+
+    def _take_out(self, group: _Group) -> str:
+        """From its queue; "" if it was counted nowhere."""
+        if group.is_empty or not group.counts:
+            return ""
+        queue = group.queue or self._default
+        totals = self._totals[queue]
+        totals.phases[group.phase] -= 1
+        _add(totals.holds, group.holds.items(), -1)
+        return queue
+
+    def _put_back(self, key: str, group: _Group, before: str) -> tuple[str, ...]:
+        if group.is_empty:
+            del self._groups[key]
+        queue = ""
+        if not group.is_empty and group.counts:
+            queue = group.queue or self._default
+            totals = self._totals.get(queue)
+            if totals is None:
+                totals = self._totals[queue] = _Totals()
+            totals.phases[group.phase] += 1
+            _add(totals.holds, group.holds.items(), 1)
+        if before == queue:
+            return (queue,) if queue else ()
+        if before and not any(self._totals[before].phases.values()):
+            del self._totals[before]
+        return tuple(name for name in (before, queue) if name)
+
+
+def _add(sums: Counter[str], entries: Iterable[tuple[str, int]], sign: int) -> None:
+    for name, units in entries:
+        total = sums[name] + sign * units
+        if total:
+            sums[name] = total
+        else:
+            del sums[name]
