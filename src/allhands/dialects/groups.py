@@ -1,0 +1,259 @@
+"""Native PodGroups and batch/v1 Jobs as pod-groups of the model.
+
+A Job is a gang if an annotation of ours says how many of its pods must start together, or if its queue says so for
+all. What an object says wrongly becomes the `problem` of its group, which then waits with this as its reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from allhands.dialects.annotations import (
+    MIN_AVAILABLE,
+    MOST_SECONDS,
+    QUEUE,
+    AnnotationError,
+    after_of,
+    expected_seconds,
+    min_available,
+    topology_of,
+)
+from allhands.dialects.scheduling_record import read_record
+from allhands.model.group_status import NO_STATUS, GroupStatus
+from allhands.model.pod_document import Timestamp, seconds_of
+from allhands.model.podgroup import PodGroup, SubGroup, TopologyMode, TopologyRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = "default"
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: str | None = None
+
+
+class GroupRecord(msgspec.Struct, frozen=True):
+    """A group as some object declares it. `is_gang` is None where its queue decides."""
+
+    name: str
+    namespace: str
+    uid: str
+    created_at_seconds: int
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
+    status: GroupStatus = NO_STATUS
+    is_gang: bool | None = True
+    min_count: int = 1
+    size: int = 1
+    queue: str = ""
+    topology_key: str = ""
+    expected_duration_seconds: int | None = None
+    priority: int | None = None
+    priority_class: str = ""
+    suspended: bool = False
+    scheduler_name: str = ""
+    """Who is to place its pods, where the object says so."""
+    end: str = ""
+    """How it ended: "Complete" or "Failed"; "" while it has not."""
+    after: tuple[str, ...] = ()
+    """Jobs of its namespace that must be complete before it starts."""
+    problem: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.end != ""
+
+
+class _Gang(msgspec.Struct, frozen=True, rename="camel"):
+    min_count: int = 1
+
+
+class _Policy(msgspec.Struct, frozen=True):
+    gang: _Gang | None = None
+
+
+class _TopologyKey(msgspec.Struct, frozen=True):
+    key: str = ""
+
+
+class _Constraints(msgspec.Struct, frozen=True):
+    topology: tuple[_TopologyKey, ...] | None = None
+
+
+class _PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
+    scheduling_policy: _Policy = _Policy()
+    scheduling_constraints: _Constraints | None = None
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class _PodGroupDocument(msgspec.Struct, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: _PodGroupSpec = _PodGroupSpec()
+
+
+_pod_groups = msgspec.json.Decoder(_PodGroupDocument)
+
+
+def read_pod_group(raw: bytes) -> GroupRecord:
+    """A scheduling.k8s.io PodGroup."""
+    document = _pod_groups.decode(raw)
+    spec = document.spec
+    gang = spec.scheduling_policy.gang
+    topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else None
+    annotations = document.metadata.annotations or {}
+    problem = ""
+    expected = None
+    try:
+        expected = expected_seconds(annotations)
+    except AnnotationError as error:
+        problem = str(error)
+    return GroupRecord(
+        name=document.metadata.name,
+        namespace=document.metadata.namespace,
+        uid=document.metadata.uid,
+        created_at_seconds=seconds_of(document.metadata.creation_timestamp) or 0,
+        annotations=annotations,
+        status=read_record(annotations),
+        is_gang=gang is not None,
+        min_count=gang.min_count if gang is not None else 1,
+        queue=annotations.get(QUEUE, ""),
+        topology_key=topology[0].key if topology else "",
+        expected_duration_seconds=expected,
+        priority=spec.priority,
+        priority_class=spec.priority_class_name,
+        problem=problem,
+    )
+
+
+class _TemplateSpec(msgspec.Struct, frozen=True, rename="camel"):
+    priority_class_name: str = ""
+    scheduler_name: str = ""
+    active_deadline_seconds: int | None = None
+
+
+class _TemplateMetadata(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class _Template(msgspec.Struct, frozen=True):
+    metadata: _TemplateMetadata | None = None
+    spec: _TemplateSpec = _TemplateSpec()
+
+    def annotation(self, name: str) -> str:
+        return (self.metadata.annotations or {}).get(name, "") if self.metadata is not None else ""
+
+
+class _JobSpec(msgspec.Struct, frozen=True, rename="camel"):
+    parallelism: int | None = None
+    completions: int | None = None
+    active_deadline_seconds: int | None = None
+    suspend: bool | None = None
+    template: _Template = _Template()
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _JobStatus(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] | None = None
+
+    @property
+    def end(self) -> str:
+        ends = (it.type for it in self.conditions or () if it.type in ("Complete", "Failed") and it.status == "True")
+        return next(ends, "")
+
+
+class _JobDocument(msgspec.Struct, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: _JobSpec = _JobSpec()
+    status: _JobStatus = _JobStatus()
+
+
+_jobs = msgspec.json.Decoder(_JobDocument)
+
+
+def read_job(raw: bytes) -> GroupRecord:
+    """A batch/v1 Job: its limit of time, or what its owner expects, is what is known of its duration."""
+    document = _jobs.decode(raw)
+    spec = document.spec
+    annotations = document.metadata.annotations or {}
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    size = parallelism if spec.completions is None else min(parallelism, spec.completions)
+    least, is_gang, expected, problem = size, None, None, ""
+    after: tuple[str, ...] = ()
+    try:
+        expected = expected_seconds(annotations)
+        after = after_of(annotations, document.metadata.name)
+        if (text := annotations.get(MIN_AVAILABLE)) is not None:
+            is_gang, least = True, min_available(text, size)
+            if least > size:
+                raise AnnotationError(f"{MIN_AVAILABLE}: {least} pods must start together, but at most {size} run")
+    except AnnotationError as error:
+        problem = str(error)
+    return GroupRecord(
+        name=document.metadata.name,
+        namespace=document.metadata.namespace,
+        uid=document.metadata.uid,
+        created_at_seconds=seconds_of(document.metadata.creation_timestamp) or 0,
+        annotations=annotations,
+        status=read_record(annotations),
+        is_gang=is_gang,
+        min_count=least,
+        size=size,
+        queue=annotations.get(QUEUE, "") or spec.template.annotation(QUEUE),
+        expected_duration_seconds=_duration(
+            expected, spec.active_deadline_seconds, spec.template.spec.active_deadline_seconds
+        ),
+        priority_class=spec.template.spec.priority_class_name,
+        suspended=bool(spec.suspend),
+        scheduler_name=spec.template.spec.scheduler_name,
+        end=document.status.end,
+        after=after,
+        problem=problem,
+    )
+
+
+def _duration(expected: int | None, *limits: int | None) -> int | None:
+    """What its owner expects, but no longer than it may run. A limit of more than ten years is as good as none."""
+    known = [limit for limit in (expected, *limits) if limit is not None and 0 <= limit <= MOST_SECONDS]
+    return min(known, default=None)
+
+
+def job_group_name(job: str) -> str:
+    """Names of objects hold no colon: a Job's group cannot be taken for a PodGroup of the same name."""
+    return f"job:{job}"
+
+
+def pod_group_of(
+    record: GroupRecord, name: str, priorities: Mapping[str, int], tiers: tuple[str, ...]
+) -> tuple[PodGroup, str]:
+    """The group, and what is wrong with it ("" if nothing is). `tiers` are the topology labels that are known."""
+    problem = record.problem
+    rule: TopologyRule | None = None
+    try:
+        rule = topology_of(record.annotations, tiers)
+    except AnnotationError as error:
+        problem = problem or str(error)
+    if record.topology_key:
+        rule = TopologyRule(TopologyMode.HARD, tier_name=record.topology_key)
+    priority = record.priority if record.priority is not None else priorities.get(record.priority_class, 0)
+    group = PodGroup(
+        record.namespace,
+        name,
+        record.queue,
+        uid=record.uid,
+        members=SubGroup(min_count=max(0, record.min_count), topology=rule),
+        priority=priority,
+        created_at_seconds=record.created_at_seconds,
+        expected_duration_seconds=record.expected_duration_seconds,
+        suspended=record.suspended,
+    )
+    return group, problem

@@ -1,0 +1,169 @@
+"""Volcano's Queue as a queue of the model, field by field.
+
+| field | what it means here |
+|---|---|
+| weight | its part among its siblings of what is not given out by `deserved` |
+| capability, deserved, guarantee.resource | the quota's numbers; what is not named is not limited |
+| reclaimable: false | others take nothing back from it |
+| parent | who is charged too; root where none is named |
+| priority | served first, reclaimed from last |
+| dequeueStrategy | fifo: nobody passes the first; traverse: those who fit may pass |
+| status.state | Closed and Closing take and start nothing |
+| affinity, extendClusters, type | kept, and not read yet (`notes` says so) |
+
+An object that makes no sense never disappears: its queue is held (starts nothing, keeps what runs) and `problem` says
+why. What can be left out without harm is left out and said in `notes`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from allhands.api.volcano.queue import ROOT, DequeueStrategy, QueueSpec
+from allhands.api.volcano.queue import QueueState as WrittenState
+from allhands.api.volcano.queue_rules import parent_of, spec_errors
+from allhands.dialects.annotations import GANG_BY_DEFAULT, AnnotationError, expected_seconds, flag
+from allhands.model.queue import Queue, QueueOrder, QueueState, Quota
+from allhands.model.resources import EMPTY, ResourceVector
+
+if TYPE_CHECKING:
+    from allhands.api.field_types import ResourceList
+
+__all__ = ["ROOT", "QueueRecord", "read_queue"]
+
+MOST_PROBLEMS: Final = 5
+LONGEST_PROBLEM: Final = 200
+_ORDERS: Final = {
+    DequeueStrategy.FIFO: QueueOrder.FIFO_STRICT,
+    DequeueStrategy.TRAVERSE: QueueOrder.FIFO_BEST_EFFORT,
+}
+_CLOSED: Final = (WrittenState.CLOSED, WrittenState.CLOSING)
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _State(msgspec.Struct, frozen=True):
+    """Of the status, only this is read: numbers that somebody else has written cannot spoil a queue."""
+
+    state: str | None = None
+
+
+class _Document(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+    spec: QueueSpec | None = None
+    status: _State | None = None
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """What is left of an object whose spec cannot be read."""
+
+    metadata: _Metadata = _Metadata()
+
+
+_documents = msgspec.json.Decoder(_Document)
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+class QueueRecord(msgspec.Struct, frozen=True):
+    """`problem`: why the queue is held, "" if it is not. `notes`: what of it is not used, and why."""
+
+    queue: Queue
+    gang_by_default: bool = False
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def read_queue(raw: bytes) -> QueueRecord:
+    """Raises only if there is no object at all in the text."""
+    try:
+        document = _documents.decode(raw)
+    except msgspec.DecodeError as error:  # a document that is no JSON at all fails again below
+        name = _envelopes.decode(raw).metadata.name
+        return QueueRecord(_held(name, parent_of(name, None)), problem=_readable(error))
+    name, spec = document.metadata.name, document.spec or QueueSpec()
+    annotations = document.metadata.annotations or {}
+    problems = [str(error) for error in spec_errors(name, spec)]
+    notes = _unused(spec)
+    gang_by_default, duration = False, None
+    try:
+        gang_by_default = flag(GANG_BY_DEFAULT, annotations.get(GANG_BY_DEFAULT, "false"))
+    except AnnotationError as error:
+        problems.append(str(error))  # who might be a gang must not be started in parts
+    try:
+        duration = expected_seconds(annotations)
+    except AnnotationError as error:
+        notes.append(str(error))
+    parent = parent_of(name, spec)
+    if problems:
+        parent = ROOT if parent == name else parent
+        return QueueRecord(_held(name, parent), gang_by_default, _joined(problems), tuple(notes))
+    queue = Queue(
+        name=name,
+        parent=parent,
+        quotas=_quotas(spec),
+        weight_millis=1000 * spec.weight,
+        priority=spec.priority,
+        reclaimable=spec.reclaimable,
+        state=_state(document.status),
+        order=_ORDERS[spec.dequeue_strategy],
+        default_duration_seconds=duration,
+    )
+    return QueueRecord(queue, gang_by_default, notes=tuple(notes))
+
+
+def _held(name: str, parent: str | None) -> Queue:
+    return Queue(name=name, parent=parent, state=QueueState.HOLD)
+
+
+def _state(status: _State | None) -> QueueState:
+    return QueueState.CLOSED if status is not None and status.state in _CLOSED else QueueState.OPEN
+
+
+def _unused(spec: QueueSpec) -> list[str]:
+    """Fields that mean something upstream and are not read here."""
+    notes = []
+    if spec.affinity is not None:
+        notes.append("spec.affinity: node groups of queues are not supported yet; the queue may use all nodes")
+    if spec.extend_clusters:
+        notes.append("spec.extendClusters: work is not sent to other clusters yet")
+    return notes
+
+
+def _quotas(spec: QueueSpec) -> tuple[Quota, ...]:
+    capability, deserved = _vector(spec.capability), _vector(spec.deserved)
+    guarantee = _vector(spec.guarantee.resource) if spec.guarantee is not None else EMPTY
+    return tuple(
+        Quota(
+            resource,
+            guarantee=_amount(guarantee, resource),
+            deserved=_amount(deserved, resource),
+            capability=_amount(capability, resource),
+        )
+        for resource in sorted({*capability, *deserved, *guarantee})
+    )
+
+
+def _vector(quantities: ResourceList | None) -> ResourceVector:
+    return ResourceVector.from_quantities(dict(quantities)) if quantities else EMPTY
+
+
+def _amount(amounts: ResourceVector, resource: str) -> int | None:
+    """What is not named is not limited; nothing and zero are different things."""
+    return amounts[resource] if resource in amounts else None  # noqa: SIM401
+
+
+def _readable(error: msgspec.DecodeError) -> str:
+    """ "spec.weight: expected ..." of "Expected ... - at `$.spec.weight`"."""
+    what, _, where = str(error).rpartition(" - at `$")
+    what, path = (what or where)[:LONGEST_PROBLEM], where.rstrip("`").lstrip(".") if what else ""
+    return f"{path}: {what[:1].lower()}{what[1:]}" if path else what
+
+
+def _joined(problems: list[str]) -> str:
+    more = len(problems) - MOST_PROBLEMS
+    return "; ".join(problems[:MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
