@@ -1,4 +1,4 @@
-"""The seams to the outside: cluster state, the clock, identifiers. Whoever acts on the world gets these passed in.
+"""The seams to the outside: cluster state, clock, identifiers, metrics. Whoever acts on the world gets these passed in.
 
 `Objects` is the one port through which everything reads and writes cluster state. It has the semantics of the
 Kubernetes API; `store` implements it in process, `kube` over HTTP, and both pass the same conformance suite. Objects
@@ -13,7 +13,7 @@ import msgspec
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from allhands.api.document import Manifest
     from allhands.api.kinds import Resource
@@ -197,3 +197,24 @@ class Ids(Protocol):
 
     def suffix(self) -> str:
         """Five characters that make a generated name unlike others."""
+
+
+class Metrics(Protocol):
+    """Where it is counted what happens. Families are known by name (`runtime.metric_families`), each with its labels;
+    a name or a label that nobody declared is a mistake."""
+
+    def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
+        """So many more."""
+
+    def observe(self, name: str, value: float, times: int = 1, /, **labels: str) -> None:
+        """One more value of a distribution, or several that are equal."""
+
+    def set(self, name: str, value: float, /, **labels: str) -> None:
+        """How much there is now."""
+
+    def replace(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
+        """All there is now, by the values of the labels: what is not named is gone."""
+
+    def refresh_with(self, source: str, refresh: Callable[[], None]) -> None:
+        """Calls it whenever somebody reads, so that what changes often is only counted then. A later one of the same
+        source takes the place of an earlier one."""

@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
+from allhands.kube.counting import request_trace
 from allhands.ports import (
     DEFAULT_DELETE,
     DEFAULT_WRITE,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Resource
     from allhands.kube.kubeconfig import Access
+    from allhands.ports import Metrics
 
 MAX_CONNECTIONS = 64
 REQUEST_SECONDS = 60
@@ -75,16 +77,19 @@ _lines = msgspec.json.Decoder(_WatchLine)
 class KubeObjects:
     """A client of an API server. Use as an async context manager."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, metrics: Metrics | None = None) -> None:
         self._access = access
+        self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
         """Watches hold a connection each for long; they must not use up those of the requests."""
 
     async def __aenter__(self) -> KubeObjects:
         tls = tls_context(self._access)
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=tls))
-        self._watches = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls))
+        traces = [] if self._metrics is None else [request_trace(self._metrics)]
+        connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=tls)
+        self._session = aiohttp.ClientSession(connector=connector, trace_configs=traces)
+        self._watches = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls), trace_configs=[*traces])
         return self
 
     async def __aexit__(self, *reason: object) -> None:
@@ -213,16 +218,16 @@ class KubeObjects:
         return _page(await self.request("DELETE", path, selection(query), _delete_body(options)))
 
     async def bind(self, namespace: str, name: str, binding: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": namespace}} | binding
+        head = {"apiVersion": "v1", "kind": "Binding"}
+        metadata = {"name": name, "namespace": namespace} | binding.get("metadata", {})
+        body = head | binding | {"metadata": metadata}
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}/binding"
         await self.request("POST", path, _write(options), _encode(body))
 
     async def evict(self, namespace: str, name: str, eviction: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
-        } | eviction
+        head = {"apiVersion": "policy/v1", "kind": "Eviction"}
+        metadata = {"name": name, "namespace": namespace} | eviction.get("metadata", {})
+        body = head | eviction | {"metadata": metadata}
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}/eviction"
         await self.request("POST", path, _write(options), _encode(body))
 

@@ -1,0 +1,150 @@
+"""Carries out instructions through the port, in their order, and shows the results to the informers of this process.
+
+The first refusal ends it; whoever asked looks again and asks anew. What is already as wanted is no refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from allhands.api.errors import StatusError
+from allhands.lifecycle.instructions import Create, Delete, Instruction, Patch, Record
+from allhands.ports import DeleteOptions, WriteOptions
+from allhands.runtime.informer import Informer, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allhands.api.kinds import Resource
+    from allhands.ports import Objects
+    from allhands.runtime.recorder import Recorder
+
+NOT_FOUND, CONFLICT = 404, 409
+
+
+class Performer:
+    """`flight`: how many writes of one kind may be under way at a time; 1 where a write waits for nothing."""
+
+    def __init__(self, objects: Objects, recorder: Recorder, *, manager: str = "allhands", flight: int = 1) -> None:
+        self._objects = objects
+        self._recorder = recorder
+        self._options = WriteOptions(field_manager=manager)
+        self._flight = flight
+        self._informers: dict[Resource, list[Informer[Any]]] = {}
+
+    def show(self, informer: Informer[Any]) -> None:
+        """From now on this informer sees our writes at once."""
+        self._informers.setdefault(informer.resource, []).append(informer)
+
+    async def perform(self, instructions: Sequence[Instruction]) -> None:
+        for run in _runs(instructions):
+            if self._flight == 1 or len(run) == 1:
+                for instruction in run:
+                    await self._do(instruction)
+            else:
+                await self._together(run)
+
+    async def _together(self, run: Sequence[Instruction]) -> None:
+        free = asyncio.Semaphore(self._flight)
+
+        async def one(instruction: Instruction) -> None:
+            async with free:
+                await self._do(instruction)
+
+        results = await asyncio.gather(*map(one, run), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _do(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Record):
+            self._recorder.record(instruction)
+        elif isinstance(instruction, Create):
+            # A body in bytes is what the store is fastest with; over HTTP it has to be made anyway.
+            body = msgspec.json.encode(instruction.manifest)
+            document = await self._objects.create(instruction.resource, body, instruction.namespace, self._options)
+            self._observe(instruction.resource, document.raw)
+        elif isinstance(instruction, Patch):
+            await self._patch(instruction)
+        else:
+            await self._delete(instruction)
+
+    async def _patch(self, wanted: Patch) -> None:
+        patch = wanted.patch
+        if wanted.version:
+            patch = patch | {"metadata": {**patch.get("metadata", {}), "resourceVersion": wanted.version}}
+        document = await self._objects.patch(
+            wanted.resource,
+            wanted.name,
+            "merge",
+            patch,
+            wanted.namespace,
+            self._options,
+            subresource=wanted.subresource,
+        )
+        self._observe(wanted.resource, document.raw)
+
+    async def _delete(self, wanted: Delete) -> None:
+        options = DeleteOptions(grace_seconds=wanted.grace_seconds, propagation=wanted.propagation, uid=wanted.uid)
+        try:
+            deleted = await self._objects.delete(wanted.resource, wanted.name, wanted.namespace, options)
+        except StatusError as refusal:
+            if refusal.code != NOT_FOUND and not await self._is_another(wanted, refusal):
+                raise
+        else:
+            if not deleted.gone:
+                self._observe(wanted.resource, deleted.document.raw)
+                return
+        for informer in self._informers.get(wanted.resource, ()):
+            informer.observe_gone(key_of(wanted.namespace, wanted.name), wanted.uid)
+
+    async def _is_another(self, wanted: Delete, refusal: StatusError) -> bool:
+        """Whether the very object is gone, and the refusal is about another one that now has its name."""
+        if not wanted.uid or refusal.code != CONFLICT:
+            return False
+        try:
+            found = await self._objects.get(wanted.resource, wanted.name, wanted.namespace)
+        except StatusError as answer:
+            return answer.code == NOT_FOUND
+        return bool(found.manifest()["metadata"].get("uid") != wanted.uid)
+
+    def _observe(self, resource: Resource, raw: bytes) -> None:
+        for informer in self._informers.get(resource, ()):
+            with contextlib.suppress(ValueError):  # an answer that is not the object, such as a Status
+                informer.observe(raw)
+
+
+def _runs(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
+    """Neighbours of one type, on distinct objects of one kind: these may be done in any order. What is done to
+    objects of different kinds may build on each other."""
+    runs: list[list[Instruction]] = []
+    last: tuple[object, ...] | None = None
+    seen: set[tuple[str, str]] = set()
+    for instruction in instructions:
+        sort, about = _sort(instruction), _about(instruction)
+        if sort != last or about in seen:
+            runs.append([])
+            last = sort
+            seen.clear()
+        runs[-1].append(instruction)
+        if about is not None:
+            seen.add(about)
+    return runs
+
+
+def _sort(instruction: Instruction) -> tuple[object, ...]:
+    if isinstance(instruction, Record):
+        return (Record,)
+    if isinstance(instruction, Patch):
+        return (Patch, instruction.resource, instruction.subresource)
+    return (type(instruction), instruction.resource)
+
+
+def _about(instruction: Instruction) -> tuple[str, str] | None:
+    if isinstance(instruction, Patch | Delete):
+        return instruction.namespace, instruction.name
+    return None

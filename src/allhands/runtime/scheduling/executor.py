@@ -1,0 +1,360 @@
+"""Carries out plans: prepare, then bind; evict; write down what must be remembered. It decides nothing.
+
+A group is looked at once more before its first bind and then done whole or refused whole. Few groups are open at a
+time, and each is finished before more are opened, so that a crash leaves few of them half done; whose volumes are being
+prepared is not open yet, and delays nobody. What was sent counts at once (the overlay), and a result that nobody knows
+is read back. What is refused is tried again, ever more seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from allhands.api.errors import StatusError
+from allhands.lifecycle.instructions import Record
+from allhands.runtime.backoff import Backoff
+from allhands.runtime.metrics import Unmeasured
+from allhands.runtime.scheduling import resources
+from allhands.runtime.scheduling.measures import SchedulingMeasures
+from allhands.runtime.scheduling.pauses import Pauses
+from allhands.runtime.scheduling.staleness import why_stale
+from allhands.runtime.scheduling.volumes import BOUND_WITHIN_SECONDS, VolumePreparer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.core.plan import Bind, Evict, Hold, Plan, Release, Start
+    from allhands.ports import Clock, Objects
+    from allhands.runtime.recorder import Recorder
+    from allhands.runtime.scheduling.records import Records
+    from allhands.runtime.scheduling.watched_world import WatchedWorld
+
+BIND_ATTEMPTS: Final = 5
+FINAL_CODES: Final = frozenset({400, 403, 404, 409, 422})
+"""The server has decided: asking again gives the same answer."""
+NOT_FOUND: Final = 404
+GONE: Final = "(gone)"
+"""In the place of a node: the pod is no more."""
+AGAIN_SECONDS: Final = 5.0
+MOST_NAMED_NODES: Final = 1_000
+"""A record is one annotation: it cannot name any number of nodes."""
+_LOG = logging.getLogger(__name__)
+
+
+class Executor:
+    """`flight`: how many binds may be under way at a time; 1 where a write waits for nothing."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        watched: WatchedWorld,
+        records: Records,
+        recorder: Recorder,
+        clock: Clock,
+        *,
+        flight: int = 64,
+        measures: SchedulingMeasures | None = None,
+        on_whole: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`on_whole` is told of every group of which all that must run together has been bound."""
+        self._objects = objects
+        self._watched = watched
+        self._records = records
+        self._recorder = recorder
+        self._clock = clock
+        self._flight = flight
+        self._on_whole = on_whole
+        self._volumes = VolumePreparer(objects, watched)
+        self._measures = measures or SchedulingMeasures(Unmeasured(), watched, clock, "")
+        self._starts: deque[Start] = deque()
+        self._leaving: deque[tuple[Hold | None, tuple[Evict, ...], Release | None]] = deque()
+        self._to_forget: deque[str] = deque()
+        """Groups whose record still says that others leave for them."""
+        self._has_tidied = False
+        self._work = asyncio.Event()
+        self._freed = asyncio.Event()
+        self._open_binds = 0
+        self._preparing = 0
+        self._start_pauses = Pauses(watched.note_change)
+        """Groups that are not to be started for a moment."""
+        self._measures.paused = self._start_pauses
+        self._leave_pauses = Pauses(watched.note_change)
+        """Groups for which nobody is to be evicted for a moment."""
+        self.bound = 0
+        """Pods bound since the start of the process."""
+        self.has_skipped = False
+        """Whether something of the last plan was left out, because its group is paused."""
+        self.refused = 0
+        """Groups that were stale when it came to binding."""
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._starts and not self._leaving and not self._open_binds and not self._preparing
+
+    def take(self, plan: Plan, now_seconds: int) -> None:
+        """From now on the plan counts as done; `run` does it."""
+        world = self._watched.world
+        if not self._has_tidied:
+            self._has_tidied = True
+            self._tidy()
+        self.has_skipped = False
+        for start in plan.starts:
+            if start.is_admission:
+                continue  # its pods are made by its owner first
+            if start.group in self._start_pauses:
+                self.has_skipped = True
+                continue
+            # The time for its start begins when it is bound, not while its volumes are made.
+            bound_at = now_seconds + int(BOUND_WITHIN_SECONDS) if start.prepare else now_seconds
+            for bind in start.binds:
+                world.assume_bound(bind.uid, bind.node, bound_at)
+            self._measures.taken(start)
+            self._starts.append(start)
+        self._take_evictions(plan, now_seconds)
+        if self._starts or self._leaving:
+            self._work.set()
+
+    def _tidy(self) -> None:
+        """The leader before us may have ended between the last bind of a group and forgetting who left for it."""
+        for key, entry in self._watched.snapshot().groups.items():
+            if entry.is_whole and entry.bound and entry.status.preempting_since_seconds is not None:
+                self._remind(key)
+
+    def _take_evictions(self, plan: Plan, now_seconds: int) -> None:
+        by_group: dict[str, list[Evict]] = {}
+        for evict in plan.evictions:
+            group = evict.for_group or evict.group
+            if group in self._leave_pauses:
+                self.has_skipped = True
+                continue
+            by_group.setdefault(group, []).append(evict)
+            self._watched.world.assume_evicted(evict.uid)
+        for hold in plan.holds:
+            if not hold.awaits_leaving or hold.group in self._leave_pauses:
+                continue
+            evictions = tuple(by_group.pop(hold.group, ()))
+            since = self._watched.status(hold.group).preempting_since_seconds
+            since = now_seconds if since is None or evictions else since
+            nodes = hold.nodes if len(hold.nodes) <= MOST_NAMED_NODES else ()
+            news = self._records.announce(hold.group, preempting_since_seconds=since, nominated_nodes=nodes)
+            if news or evictions:
+                self._leaving.append((hold, evictions, None))
+        for release in plan.releases:
+            if release.group in self._leave_pauses:
+                continue
+            failed = self._watched.status(release.group).failed_starts + 1
+            self._records.announce(
+                release.group,
+                failed_starts=failed,
+                retry_at_seconds=release.retry_at_seconds,
+                avoid_nodes=release.avoid_nodes[:MOST_NAMED_NODES],
+            )
+            self._leaving.append((None, tuple(by_group.pop(release.group, ())), release))
+        for rest in by_group.values():
+            self._leaving.append((None, tuple(rest), None))
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                while not self._starts and not self._leaving and not self._to_forget:
+                    self._work.clear()
+                    await self._work.wait()
+                if self._to_forget:
+                    await self._forget_preempting(self._to_forget.popleft())
+                    continue
+                if self._leaving:
+                    await self._make_leave(*self._leaving.popleft())
+                    continue
+                start = self._starts.popleft()
+                if start.prepare:
+                    self._preparing += 1
+                    tasks.create_task(self._prepare(start))
+                    continue
+                if self._flight == 1:
+                    await self._open(start)
+                    continue
+                while self._open_binds and self._open_binds + len(start.binds) > self._flight:
+                    self._freed.clear()
+                    await self._freed.wait()
+                self._open_binds += len(start.binds)
+                tasks.create_task(self._open_counted(start))
+
+    # -- starting
+
+    async def _prepare(self, start: Start) -> None:
+        """Its room is held meanwhile. It may take minutes, in which others start."""
+
+        def problem_now() -> str:
+            return why_stale(start, self._watched)
+
+        try:
+            if not (problem := problem_now()):
+                await self._volumes.prepare(start.prepare, problem_now)
+        except StatusError as refusal:
+            problem = refusal.message
+        finally:
+            self._preparing -= 1
+        if problem:
+            self._refuse(start, problem)
+            return
+        now = int(self._clock.now().timestamp())
+        for bind in start.binds:
+            self._watched.world.assume_bound(bind.uid, bind.node, now)
+        self._starts.append(msgspec.structs.replace(start, prepare=()))
+        self._work.set()
+
+    async def _open_counted(self, start: Start) -> None:
+        try:
+            await self._open(start)
+        finally:
+            self._open_binds -= len(start.binds)
+            self._freed.set()
+
+    async def _open(self, start: Start) -> None:
+        if problem := why_stale(start, self._watched):
+            self._refuse(start, problem)
+            return
+        if self._flight == 1:
+            done = [await self._bind(bind) for bind in start.binds]
+        else:
+            done = list(await asyncio.gather(*map(self._bind, start.binds)))
+        self._measures.started(start, done)
+        await self._started(start, sum(done))
+
+    def _refuse(self, start: Start, problem: str) -> None:
+        """It is decided anew, but not at once: it may be refused again."""
+        self.refused += 1
+        self._measures.refused(start)
+        _LOG.info("%s does not start: %s", start.group, problem)
+        for bind in start.binds:
+            self._watched.world.assume_bound(bind.uid, "")
+        self._start_pauses.begin(start.group)
+
+    async def _started(self, start: Start, done: int) -> None:
+        self.bound += done
+        if done < len(start.binds):
+            self._start_pauses.begin(start.group)
+        else:
+            self._start_pauses.succeeded(start.group)
+        home = self._watched.home(start.group)
+        if home is not None and done:
+            nodes = len({bind.node for bind in start.binds})
+            where = f" in {start.domain}" if start.domain else ""
+            message = f"Bound {done} {'pod' if done == 1 else 'pods'} to {nodes} {'node' if nodes == 1 else 'nodes'}"
+            self._recorder.record(Record(home.reference, "Normal", "Scheduled", f"{message}{where}."))
+        if done == len(start.binds):
+            if start.is_whole:
+                self._on_whole(start.group)
+            await self._forget_preempting(start.group)
+
+    async def _forget_preempting(self, group: str) -> None:
+        """Room that was made for it is used; it must not come before others for it another time."""
+        if self._watched.status(group).preempting_since_seconds is None:
+            return
+        self._records.announce(group, preempting_since_seconds=None, nominated_nodes=())
+        if not await self._write_record(group):
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._remind, group)
+
+    def _remind(self, group: str) -> None:
+        self._to_forget.append(group)
+        self._work.set()
+
+    async def _write_record(self, group: str) -> bool:
+        try:
+            await self._records.write(group)
+        except StatusError as refusal:
+            _LOG.warning("%s: its record cannot be written: %s", group, refusal.message)
+            return False
+        return True
+
+    async def _bind(self, bind: Bind) -> bool:
+        namespace, _, name = bind.pod.partition("/")
+        binding = {"metadata": {"uid": bind.uid}, "target": {"kind": "Node", "name": bind.node}}
+        backoff = Backoff()
+        for _ in range(BIND_ATTEMPTS):
+            try:
+                await self._objects.bind(namespace, name, binding)
+            except StatusError as refusal:
+                _LOG.info("binding %s to %s: %s", bind.pod, bind.node, refusal.message)
+                node = await self._node_of(bind)
+                if node == bind.node:
+                    return True
+                if node or refusal.code in FINAL_CODES:
+                    break
+                await asyncio.sleep(backoff.next_seconds())
+            else:
+                return True
+        self._watched.world.assume_bound(bind.uid, "")
+        return False
+
+    async def _node_of(self, bind: Bind) -> str:
+        """Where the pod is in truth; "" if it is nowhere. Its room is not given to others before somebody can say."""
+        namespace, _, name = bind.pod.partition("/")
+        backoff = Backoff()
+        while True:
+            try:
+                document = await self._objects.get(resources.PODS, name, namespace)
+            except StatusError as refusal:
+                if refusal.code == NOT_FOUND:
+                    return GONE
+            else:
+                self._watched.pods.observe(document.raw)
+                found = document.manifest()
+                return str(found["spec"].get("nodeName", "")) if found["metadata"]["uid"] == bind.uid else GONE
+            await asyncio.sleep(backoff.next_seconds())
+            seen = self._watched.pods.get(bind.pod)
+            if seen is None or seen.pod.uid != bind.uid:
+                return GONE
+            if seen.pod.node_name:
+                return seen.pod.node_name
+
+    # -- leaving
+
+    async def _make_leave(self, hold: Hold | None, evictions: tuple[Evict, ...], release: Release | None) -> None:
+        """Whom room is made for is written down first: a new leader must not give the room away."""
+        group = hold.group if hold is not None else release.group if release is not None else ""
+        if group and not await self._write_record(group):
+            for evict in evictions:
+                self._watched.world.assume_evicted(evict.uid, evicted=False)
+            self._leave_pauses.begin(group)
+            return
+        group = group or next((evict.for_group or evict.group for evict in evictions), "")
+        if await self._evict_all(evictions):
+            self._leave_pauses.succeeded(group)
+        else:
+            self._leave_pauses.begin(group)
+
+    async def _evict_all(self, evictions: tuple[Evict, ...]) -> bool:
+        if self._flight == 1:
+            return all([await self._evict(evict) for evict in evictions])
+        free = asyncio.Semaphore(self._flight)
+
+        async def one(evict: Evict) -> bool:
+            async with free:
+                return await self._evict(evict)
+
+        return all(await asyncio.gather(*map(one, evictions)))
+
+    async def _evict(self, evict: Evict) -> bool:
+        """False if it was refused, for now. One that is gone stays evicted: the watch will say so."""
+        namespace, _, name = evict.pod.partition("/")
+        options: dict[str, object] = {"preconditions": {"uid": evict.uid}}
+        if evict.grace_seconds is not None:
+            options["gracePeriodSeconds"] = evict.grace_seconds
+        try:
+            await self._objects.evict(namespace, name, {"deleteOptions": options})
+        except StatusError as refusal:
+            _LOG.info("evicting %s: %s", evict.pod, refusal.message)
+            if refusal.code == NOT_FOUND:
+                return True
+            self._watched.world.assume_evicted(evict.uid, evicted=False)
+            return False
+        self._measures.evicted(evict)
+        reference = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": evict.uid}
+        self._recorder.record(Record(reference, "Normal", "Preempted", str(evict.why)))
+        return True

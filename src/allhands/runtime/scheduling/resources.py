@@ -1,0 +1,21 @@
+"""What the scheduler reads and writes, by name."""
+
+from typing import Final
+
+from allhands.api.kinds import Resource
+
+PODS: Final = Resource("", "v1", "pods")
+NODES: Final = Resource("", "v1", "nodes")
+NAMESPACES: Final = Resource("", "v1", "namespaces")
+CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
+VOLUMES: Final = Resource("", "v1", "persistentvolumes")
+JOBS: Final = Resource("batch", "v1", "jobs")
+POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1alpha2", "podgroups")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses")
+QUEUES: Final = Resource("scheduling.volcano.sh", "v1beta1", "queues")
+BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets")
+STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses")
+CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes")
+CSI_DRIVERS: Final = Resource("storage.k8s.io", "v1", "csidrivers")
+STORAGE_CAPACITIES: Final = Resource("storage.k8s.io", "v1", "csistoragecapacities")
+ATTACHMENTS: Final = Resource("storage.k8s.io", "v1", "volumeattachments")

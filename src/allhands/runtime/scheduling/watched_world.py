@@ -1,0 +1,388 @@
+"""Feeds a `World` from informers: which group each pod belongs to, what each group asks for, and where it came from.
+
+A pod that a Job made waits until that very Job has been seen: it might be one of a gang. Whatever the order in which
+objects are seen, the world ends up the same. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from allhands.core.world import World
+from allhands.dialects.groups import GroupRecord, job_group_name, pod_group_of, read_job, read_pod_group
+from allhands.dialects.pods import PodRecord, read_pod
+from allhands.dialects.topology_labels import DEFAULT_LABELS
+from allhands.model.group_status import NO_STATUS, GroupStatus
+from allhands.model.node import Node, NodeDocument
+from allhands.model.podgroup import PodGroup, SubGroup
+from allhands.model.reason import Explanation, Reason, explain
+from allhands.runtime.informer import Informer, key_of, split_key
+from allhands.runtime.scheduling import resources
+from allhands.runtime.scheduling.predecessors import why_not_yet
+from allhands.runtime.scheduling.watched_facts import PriorityClass, WatchedFacts, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from allhands.api.kinds import Resource
+    from allhands.core.snapshot import Snapshot
+    from allhands.dialects.queues import QueueRecord
+    from allhands.ports import Objects
+
+DEFAULT_QUEUE: Final = "default"
+"""Who names no queue is in this one, if there is one."""
+LATER_SECONDS: Final = 1.0
+_POD: Final = "pod:"
+_JOB: Final = "job:"
+
+
+class Home(NamedTuple):
+    """The object that a group comes from: what is remembered and told about the group is written there."""
+
+    resource: Resource
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def reference(self) -> dict[str, str]:
+        group = self.resource.group
+        version = f"{group}/{self.resource.version}" if group else self.resource.version
+        return {
+            "apiVersion": version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+
+
+class WatchedWorld:
+    """`changed` is called whenever something that the core reads is different."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        scheduler_names: Sequence[str] = ("allhands",),
+        topology_labels: tuple[str, ...] = DEFAULT_LABELS,
+        changed: Callable[[], None],
+    ) -> None:
+        self.world = World()
+        self.facts = WatchedFacts(objects, topology_labels)
+        self._ours = frozenset(scheduler_names)
+        self._changed = changed
+        self.pods: Informer[PodRecord] = Informer(
+            objects,
+            resources.PODS,
+            read_pod,
+            indexes={
+                "job": lambda it: (key_of(it.pod.namespace, it.job_name),) if it.job_name else (),
+                "group": lambda it: (key_of(it.pod.namespace, it.group_name),) if it.group_name else (),
+            },
+        )
+        self.nodes: Informer[Node] = Informer(objects, resources.NODES, reading(NodeDocument, Node.from_document))
+        self.jobs: Informer[GroupRecord] = Informer(
+            objects,
+            resources.JOBS,
+            read_job,
+            indexes={"after": lambda it: [key_of(it.namespace, name) for name in it.after]},
+            optional=True,
+        )
+        self.pod_groups: Informer[GroupRecord] = Informer(objects, resources.POD_GROUPS, read_pod_group, optional=True)
+        self._live = False
+        self._unconfirmed: dict[str, GroupStatus] = {}
+        self._jobs_told: dict[str, tuple[str, bool]] = {}
+        """Job -> its uid and whether it is a gang, as its pods were last told."""
+        self._with_groups: set[str] = set()
+        """Pods that are groups of their own in a queue."""
+        self.pods.on_change(self._pod_changed)
+        self.nodes.on_change(self._node_changed)
+        self.jobs.on_change(self._job_changed)
+        self.pod_groups.on_change(self._pod_group_changed)
+        self.facts.queues.on_change(self._queue_changed)
+        self.facts.priorities.on_change(self._priority_changed)
+        for informer in self.facts.informers:
+            informer.on_change(self._fact_changed)
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        """Groups before pods, so that a pod finds its group."""
+        return [*self.facts.informers, self.nodes, self.pod_groups, self.jobs, self.pods]
+
+    def begin(self) -> None:
+        """Everything has been seen once: from now on the world is kept. Groups come before their pods."""
+        self._live = True
+        for node in self.nodes.all():
+            self.world.set_node(node)
+        for record in self.pod_groups.all():
+            if record.is_gang:
+                self._set_group(record, record.name)
+        for key in list(self.jobs.keys()):
+            self._set_job(key, self.jobs.get(key))
+        for pod in self.pods.all():
+            if not pod.job_name or key_of(pod.pod.namespace, pod.job_name) not in self.jobs:
+                self._set_pod(pod)
+
+    def snapshot(self) -> Snapshot:
+        if self.facts.is_stale:
+            self.world.set_facts(self.facts.renewed(self.nodes.all()))
+        return self.world.snapshot()
+
+    def home(self, group: str) -> Home | None:
+        """Where a group came from, if that is still there."""
+        namespace, name = split_key(group)
+        if name.startswith(_POD):
+            pod = self.pods.get(key_of(namespace, name.removeprefix(_POD)))
+            return None if pod is None else Home(resources.PODS, "Pod", namespace, pod.pod.name, pod.pod.uid)
+        if name.startswith(_JOB):
+            job = self.jobs.get(key_of(namespace, name.removeprefix(_JOB)))
+            return None if job is None else Home(resources.JOBS, "Job", namespace, job.name, job.uid)
+        found = self.pod_groups.get(group)
+        return None if found is None else Home(resources.POD_GROUPS, "PodGroup", namespace, name, found.uid)
+
+    def status(self, group: str) -> GroupStatus:
+        """What is remembered of a group, what is being written included."""
+        known = self._unconfirmed.get(group)
+        if known is not None:
+            return known
+        namespace, name = split_key(group)
+        if name.startswith(_POD):
+            pod = self.pods.get(key_of(namespace, name.removeprefix(_POD)))
+            return NO_STATUS if pod is None else pod.status
+        found = self.jobs if name.startswith(_JOB) else self.pod_groups
+        record = found.get(key_of(namespace, name.removeprefix(_JOB)))
+        return NO_STATUS if record is None else record.status
+
+    def assume_status(self, group: str, status: GroupStatus | None) -> None:
+        """Overlay: what is being written about a group. None: it was written, or will not be."""
+        if status is None:
+            self._unconfirmed.pop(group, None)
+        else:
+            self._unconfirmed[group] = status
+        namespace, name = split_key(group)
+        if name.startswith(_POD):
+            if (pod := self.pods.get(key_of(namespace, name.removeprefix(_POD)))) is not None:
+                self._set_pod(pod)
+        elif name.startswith(_JOB):
+            job = self.jobs.get(key_of(namespace, name.removeprefix(_JOB)))
+            if job is not None and self._is_gang(job):
+                self._set_group(job, name)
+        elif (found := self.pod_groups.get(group)) is not None and found.is_gang:
+            self._set_group(found, name)
+
+    def note_change(self) -> None:
+        """Something that the core reads is different, by our own doing."""
+        self._changed()
+
+    def note_change_later(self) -> None:
+        """The same, a moment later: what was refused now may be allowed then."""
+        asyncio.get_running_loop().call_later(LATER_SECONDS, self._changed)
+
+    def informer_of(self, home: Home) -> Informer[Any]:
+        if home.resource == resources.PODS:
+            return self.pods
+        return self.jobs if home.resource == resources.JOBS else self.pod_groups
+
+    # -- events
+
+    def _node_changed(self, key: str, before: Node | None, after: Node | None) -> None:
+        if not self._live or before == after:
+            return
+        labels = self.facts.topology_labels
+        if before is None or after is None or any(before.labels.get(it) != after.labels.get(it) for it in labels):
+            self.facts.topology_changed()
+        if after is None:
+            self.world.delete_node(key)
+        else:
+            self.world.set_node(after)
+        self._changed()
+
+    def _pod_changed(self, key: str, before: PodRecord | None, after: PodRecord | None) -> None:
+        if not self._live or before == after:
+            return
+        if before is not None and after is not None and before.is_told != after.is_told:
+            # What we tell a pod is nothing that the core reads.
+            before = msgspec.structs.replace(before, is_told=after.is_told)
+            if before == after:
+                return
+        if before is not None and (after is None or before.pod.uid != after.pod.uid):
+            self.world.delete_pod(before.pod.uid)
+        if after is None:
+            self._forget_own_group(key)
+        else:
+            self._set_pod(after)
+        self._changed()
+
+    def _set_pod(self, record: PodRecord) -> None:
+        pod = record.pod
+        ours = pod.scheduler_name in self._ours
+        group = self._group_of(record) if ours else ""
+        own = self._own_group(record) if ours and not group else ""
+        if not own:
+            self._forget_own_group(pod.key)
+        group = group or own
+        status = self._unconfirmed.get(key_of(pod.namespace, f"{_POD}{pod.name}"), record.status)
+        self.world.set_pod(pod, group=group, ours=ours, status=status)
+
+    def _group_of(self, record: PodRecord) -> str:
+        """The key of the gang that it belongs to, "" if it stands alone."""
+        pod = record.pod
+        if record.group_name:
+            key = key_of(pod.namespace, record.group_name)
+            group = self.pod_groups.get(key)
+            return key if group is None or group.is_gang else ""
+        if record.job_name:
+            key = key_of(pod.namespace, record.job_name)
+            job = self.jobs.get(key)
+            gang = key_of(pod.namespace, job_group_name(record.job_name))
+            if job is not None and job.uid != record.job_uid:
+                return f"{gang}#{record.job_uid}"  # of another Job of this name, which is gone or yet to be seen
+            if job is None or self._is_gang(job):
+                return gang
+        return ""
+
+    def _own_group(self, record: PodRecord) -> str:
+        """A pod that stands alone in a queue needs a group that says so."""
+        pod = record.pod
+        origin: GroupRecord | None = None
+        if record.group_name:
+            origin = self.pod_groups.get(key_of(pod.namespace, record.group_name))
+        elif record.job_name:
+            origin = self.jobs.get(key_of(pod.namespace, record.job_name))
+        queue = self._queue(record.queue or (origin.queue if origin is not None else ""))
+        key = key_of(pod.namespace, f"{_POD}{pod.name}")
+        if not queue and origin is None:
+            return ""
+        self._with_groups.add(pod.key)
+        group = PodGroup(
+            pod.namespace,
+            f"{_POD}{pod.name}",
+            queue,
+            uid=pod.uid,
+            members=SubGroup(min_count=1),
+            priority=pod.priority,
+            created_at_seconds=pod.created_at_seconds,
+            expected_duration_seconds=origin.expected_duration_seconds if origin is not None else None,
+        )
+        status = self._unconfirmed.get(key, record.status)
+        problem = origin.problem if origin is not None else ""
+        self.world.set_group(group, status, problem=problem, waits_for=self._why_not_yet(origin, queue))
+        return key
+
+    def _forget_own_group(self, pod_key: str) -> None:
+        if pod_key in self._with_groups:
+            self._with_groups.discard(pod_key)
+            namespace, name = split_key(pod_key)
+            self.world.delete_group(key_of(namespace, f"{_POD}{name}"))
+
+    def _why_not_yet(self, record: GroupRecord | None, queue: str) -> Explanation | None:
+        """What must happen before the group may begin, outside of what the core decides."""
+        if record is not None and record.after and (why := why_not_yet(record, self.jobs)) is not None:
+            return why
+        known = self.facts.queue(queue)
+        if known is not None and known.problem:
+            return explain(Reason.QUEUE_HELD, queue=queue).with_more("{problem}", problem=known.problem)
+        return None
+
+    def _queue(self, named: str) -> str:
+        return named or (DEFAULT_QUEUE if DEFAULT_QUEUE in self.facts.queues else "")
+
+    def _is_gang(self, job: GroupRecord) -> bool:
+        if job.is_gang is not None:
+            return job.is_gang
+        queue = self.facts.queue(self._queue(job.queue))
+        return queue is not None and queue.gang_by_default
+
+    def _job_changed(self, key: str, before: GroupRecord | None, after: GroupRecord | None) -> None:
+        if not self._live or before == after:
+            return
+        self._set_job(key, after)
+        if before is None or after is None or before.end != after.end or before.after != after.after:
+            for waiting in self.jobs.keys_by("after", key):
+                self._set_job(waiting, self.jobs.get(waiting))
+        self._changed()
+
+    def _set_job(self, key: str, job: GroupRecord | None) -> None:
+        namespace, name = split_key(key)
+        is_gang = job is not None and self._is_gang(job)
+        if job is not None and is_gang:
+            self._set_group(job, job_group_name(name))
+        else:
+            self.world.delete_group(key_of(namespace, job_group_name(name)))
+        told = (job.uid, is_gang) if job is not None else None
+        if self._jobs_told.get(key) != told or (job is not None and not is_gang):
+            # Pods that stand alone carry what their Job says of duration and queue.
+            if told is None:
+                self._jobs_told.pop(key, None)
+            else:
+                self._jobs_told[key] = told
+            for record in self.pods.by("job", key):
+                self._set_pod(record)
+
+    def _pod_group_changed(self, key: str, before: GroupRecord | None, after: GroupRecord | None) -> None:
+        if not self._live or before == after:
+            return
+        if after is not None and after.is_gang:
+            self._set_group(after, after.name)
+        else:
+            self.world.delete_group(key)
+        if before is None or after is None or not before.is_gang or not after.is_gang:
+            for record in self.pods.by("group", key):
+                self._set_pod(record)
+        self._changed()
+
+    def _set_group(self, record: GroupRecord, name: str) -> None:
+        priorities = {record.priority_class: self.facts.priority(record.priority_class)}
+        group, problem = pod_group_of(record, name, priorities, self.facts.topology_labels)
+        group = msgspec.structs.replace(group, queue=self._queue(record.queue))
+        waits_for = self._why_not_yet(record, group.queue)
+        if record.has_ended:
+            # Nobody waits for the rest of it, and nothing of it starts any more.
+            group = msgspec.structs.replace(group, members=SubGroup(min_count=0), suspended=True)
+            problem, waits_for = "", None
+        status = self._unconfirmed.get(group.key, record.status)
+        self.world.set_group(group, status, problem=problem, waits_for=waits_for)
+
+    def _fact_changed(self, key: str, before: object, after: object) -> None:
+        del key
+        if before != after:
+            self._changed()
+
+    def _priority_changed(self, key: str, before: PriorityClass | None, after: PriorityClass | None) -> None:
+        if not self._live or before == after:
+            return
+        names = {key}
+        if any(it is not None and it.global_default for it in (before, after)):
+            names.add("")
+        for record in self.pod_groups.all():
+            if record.priority_class in names and record.is_gang:
+                self._set_group(record, record.name)
+        for name in list(self.jobs.keys()):
+            job = self.jobs.get(name)
+            if job is not None and job.priority_class in names:
+                self._set_job(name, job)
+
+    def _queue_changed(self, key: str, before: QueueRecord | None, after: QueueRecord | None) -> None:
+        """Those who leave a choice to their queue, and everyone without a queue if the default one comes or goes."""
+        if not self._live or _choices(before) == _choices(after):
+            return
+        names = {key, ""} if key == DEFAULT_QUEUE else {key}
+        for name in list(self.jobs.keys()):
+            job = self.jobs.get(name)
+            if job is not None and job.queue in names:
+                self._set_job(name, job)
+        for group in self.pod_groups.all():
+            if group.queue in names and group.is_gang:
+                self._set_group(group, group.name)
+        for record in self.pods.all():
+            if record.queue in names or record.group_name:
+                self._set_pod(record)
+
+
+def _choices(queue: QueueRecord | None) -> tuple[bool, str] | None:
+    return None if queue is None else (queue.gang_by_default, queue.problem)

@@ -1,0 +1,114 @@
+"""Keys that somebody must look at: each at most once at a time, now or at some moment, with pauses after failures.
+
+A key that is added while it is being looked at is looked at again afterwards. Nothing here knows what a key means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from typing import TYPE_CHECKING
+
+from allhands.runtime.backoff import Backoff
+from allhands.runtime.queue_measures import QueueMeasures
+
+if TYPE_CHECKING:
+    from allhands.ports import Metrics
+
+
+class WorkQueue:
+    def __init__(self, name: str = "", metrics: Metrics | None = None) -> None:
+        """The name is that of its metrics."""
+        self._measures = None if metrics is None else QueueMeasures(metrics, name, self)
+        self._ready: deque[str] = deque()
+        self._waiting: set[str] = set()
+        """Those in `_ready`, or to be put there when they are done."""
+        self._working: set[str] = set()
+        self._later: list[tuple[float, int, str]] = []
+        self._due: dict[str, float] = {}
+        """For each key, when it is to be looked at again: the earliest of all that was asked."""
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
+        self._backoffs: dict[str, Backoff] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be done now."""
+        return not self._waiting and not self._working
+
+    def add(self, key: str) -> None:
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        if self._measures is not None:
+            self._measures.added(key)
+        if key not in self._working:
+            self._ready.append(key)
+            self._changed.set()
+
+    def add_after(self, key: str, seconds: float) -> None:
+        if seconds <= 0:
+            self.add(key)
+            return
+        when = asyncio.get_running_loop().time() + seconds
+        known = self._due.get(key)
+        if known is not None and known <= when:
+            return
+        self._due[key] = when
+        self._count += 1
+        heapq.heappush(self._later, (when, self._count, key))
+        self._arm()
+
+    def retry(self, key: str) -> float:
+        """Adds it after a pause that doubles with every failure; returns the pause."""
+        pause = self._backoffs.setdefault(key, Backoff()).next_seconds()
+        self.add_after(key, pause)
+        if self._measures is not None:
+            self._measures.retried()
+        return pause
+
+    def succeeded(self, key: str) -> None:
+        self._backoffs.pop(key, None)
+
+    async def take(self) -> str:
+        """The next key, which is then being worked on until `done`."""
+        while not self._ready:
+            self._changed.clear()
+            await self._changed.wait()
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._working.add(key)
+        if self._measures is not None:
+            self._measures.taken(key)
+        return key
+
+    def done(self, key: str) -> None:
+        self._working.discard(key)
+        if self._measures is not None:
+            self._measures.done(key)
+        if key in self._waiting:
+            self._ready.append(key)
+            self._changed.set()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= self._later[0][0]:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(self._later[0][0], self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._later and self._later[0][0] <= now:
+            when, _, key = heapq.heappop(self._later)
+            if self._due.get(key) == when:
+                del self._due[key]
+                self.add(key)
+        if self._later:
+            self._arm()
