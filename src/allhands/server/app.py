@@ -18,6 +18,7 @@ from allhands.server.answers import json_answer, page_not_found, refusal, unknow
 from allhands.server.discovery import Discovery, version_document
 from allhands.server.face import Face, too_many_requests
 from allhands.server.limits import DEFAULT_LIMITS, Limits
+from allhands.server.logs import LogStream
 from allhands.server.openapi import OpenApi
 from allhands.server.paths import target_of
 from allhands.server.request import DisconnectedError, Request
@@ -27,10 +28,12 @@ from allhands.server.watching import WatchStream, internal_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from allhands.agents.logs import Logs
     from allhands.api.kinds import KindRegistry
     from allhands.ports import Clock, Objects
     from allhands.server.answers import Answer, Headers
     from allhands.server.asgi import Message, Receive, Scope, Send
+    from allhands.server.health import Checks
     from allhands.server.paths import Target
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +80,7 @@ class App:
 
     async def _answer(self, request: Request, receive: Receive, send: Send, abort: Callable[[], None] | None) -> None:
         reply = await self._reply(request)
-        if isinstance(reply, WatchStream):
+        if isinstance(reply, WatchStream | LogStream):
             await self._stream(reply, receive, send, abort)
         else:
             await self._send(request, reply, self._bounded(send, abort))
@@ -146,6 +149,8 @@ class App:
         first = segments[0]
         if first in health.PATHS:
             return health.answer(self.face, request, segments)
+        if segments == [health.METRICS] and self.face.metrics is not None:
+            return health.metrics_answer(request, self.face.metrics)
         if segments == ["version"]:
             if request.method not in ("GET", "HEAD"):
                 raise wrong_method()
@@ -173,7 +178,7 @@ class App:
         return await (subresources.answer(call) if target.subresource else resources.answer(call))
 
     async def _stream(
-        self, stream: WatchStream, receive: Receive, send: Send, abort: Callable[[], None] | None
+        self, stream: WatchStream | LogStream, receive: Receive, send: Send, abort: Callable[[], None] | None
     ) -> None:
         self.face.watches.add(stream)
         if self.face.stopping:
@@ -234,9 +239,18 @@ def _pods_beside(target: Target) -> Resource:
 
 
 def build_app(
-    objects: Objects, kinds: KindRegistry, *, token: str, clock: Clock, limits: Limits = DEFAULT_LIMITS
+    objects: Objects,
+    kinds: KindRegistry,
+    *,
+    token: str,
+    clock: Clock,
+    limits: Limits = DEFAULT_LIMITS,
+    logs: Logs | None = None,
+    metrics: Callable[[], str] | None = None,
+    ready: Checks | None = None,
 ) -> App:
-    """The HTTP face over a port. Every request but those for health and version needs the token."""
+    """The HTTP face over a port. Every request but those for health and version needs the token. `metrics` is what
+    `/metrics` answers with; `ready` are checks of `/readyz` by name."""
     if not token:
         raise ValueError("the server needs a token: an empty one would let everybody in")
-    return App(Face(objects, kinds, clock, limits), token)
+    return App(Face(objects, kinds, clock, limits, logs, metrics=metrics, ready=ready), token)

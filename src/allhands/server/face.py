@@ -8,10 +8,15 @@ from allhands.api.errors import StatusError
 from allhands.server.answers import Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allhands.agents.logs import Logs
     from allhands.api.kinds import Kind, KindRegistry
     from allhands.ports import Clock, Objects
     from allhands.server.accept import Form
+    from allhands.server.health import Checks
     from allhands.server.limits import Limits
+    from allhands.server.logs import LogStream
     from allhands.server.request import Request
     from allhands.server.watching import WatchStream
 
@@ -19,12 +24,26 @@ if TYPE_CHECKING:
 class Face:
     """Shared by all requests of one server."""
 
-    def __init__(self, objects: Objects, kinds: KindRegistry, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        kinds: KindRegistry,
+        clock: Clock,
+        limits: Limits,
+        logs: Logs | None = None,
+        *,
+        metrics: Callable[[], str] | None = None,
+        ready: Checks | None = None,
+    ) -> None:
+        """`metrics` is what `/metrics` answers with; `ready` are checks of `/readyz` by name."""
         self.objects = objects
         self.kinds = kinds
         self.clock = clock
         self.limits = limits
-        self.watches: set[WatchStream] = set()
+        self.logs = logs
+        self.metrics = metrics
+        self.ready: Checks = ready or {}
+        self.watches: set[WatchStream | LogStream] = set()
         self.in_flight = 0
         self.stopping = False
 

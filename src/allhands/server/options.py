@@ -35,7 +35,7 @@ def _refused(options_kind: str, found: list[FieldError]) -> StatusError:
     return errors.invalid_object("meta.k8s.io", options_kind, "", found)
 
 
-def _integer(request: Request, name: str) -> int | None:
+def integer(request: Request, name: str) -> int | None:
     text = request.parameter(name)
     if not text:
         return None
@@ -79,7 +79,7 @@ def selection(request: Request, namespace: str, *, name: str = "") -> Query:
         fields=fields,
         resource_version=request.parameter("resourceVersion"),
         version_match=request.parameter("resourceVersionMatch"),
-        limit=max(_integer(request, "limit") or 0, 0),
+        limit=max(integer(request, "limit") or 0, 0),
         continue_token=request.parameter("continue"),
     )
 
@@ -92,7 +92,7 @@ def check_selectors(query: Query) -> None:
 
 def watch_terms(request: Request) -> WatchTerms:
     initial = flag(request, "sendInitialEvents")
-    return WatchTerms(bool(flag(request, "allowWatchBookmarks")), initial, _integer(request, "timeoutSeconds"))
+    return WatchTerms(bool(flag(request, "allowWatchBookmarks")), initial, integer(request, "timeoutSeconds"))
 
 
 def _check_versions(request: Request) -> None:
@@ -196,7 +196,7 @@ class _DeleteFields(msgspec.Struct):
 
 def _delete_query(request: Request) -> _DeleteFields:
     return _DeleteFields(
-        grace_seconds=_integer(request, "gracePeriodSeconds"),
+        grace_seconds=integer(request, "gracePeriodSeconds"),
         propagation=request.parameter("propagationPolicy") or None,
         orphan=flag(request, "orphanDependents"),
         dry_run=[value for value in request.query.get("dryRun", []) if value],

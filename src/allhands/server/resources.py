@@ -13,6 +13,7 @@ from allhands.api.errors import StatusError, bad_request, method_not_supported
 from allhands.server import bodies, options
 from allhands.server.accept import SPOKEN, STREAMED, check_route, form_of
 from allhands.server.answers import Answer, success, wrong_method
+from allhands.server.logs import LogStream
 from allhands.server.watching import EventWriter, WatchStream, error_answer
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from allhands.server.paths import Target
     from allhands.server.request import Request
 
-Reply = Answer | WatchStream
+Reply = Answer | WatchStream | LogStream
 
 _COLLECTION_VERBS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OBJECT_VERBS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -162,14 +162,22 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(0.01)
 
 
-def listener(host: str, port: int) -> socket.socket:
-    """A socket that listens on a loopback address; port 0 takes a free one."""
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listener(host: str, port: int, *, beyond_loopback: bool = False) -> socket.socket:
+    """A socket that listens on a loopback address, or if allowed on any; port 0 takes a free one."""
     address = "127.0.0.1" if host == "localhost" else host
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        raise ValueError(f"the server listens on a loopback address, not on {host!r}") from None
-    if not parsed.is_loopback:
+        wanted = "an address of this machine" if beyond_loopback else "a loopback address"
+        raise ValueError(f"the server listens on {wanted}, not on {host!r}") from None
+    if not parsed.is_loopback and not beyond_loopback:
         raise ValueError(f"the server listens on a loopback address, not on {host!r}")
     family = socket.AF_INET6 if parsed.version == 6 else socket.AF_INET
     # asyncio turns off Nagle's delay only where the protocol is named; without that each answer waits for 40 ms.
@@ -186,10 +194,16 @@ def listener(host: str, port: int) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: Stoppable, host: str, port: int, tls: ServerTls | None, *, limits: Limits = DEFAULT_LIMITS
+    app: Stoppable,
+    host: str,
+    port: int,
+    tls: ServerTls | None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    beyond_loopback: bool = False,
 ) -> AsyncIterator[Address]:
     """Serves while the context is open. Without `tls` it speaks plain HTTP."""
-    listening = listener(host, port)
+    listening = listener(host, port, beyond_loopback=beyond_loopback)
     config = uvicorn.Config(
         app,
         http=_guarded(limits),

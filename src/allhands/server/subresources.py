@@ -1,6 +1,6 @@
 """Requests on a part of an object: its status and scale, and for pods their binding and eviction.
 
-What would need a kubelet behind it (log, exec, …) is refused with a sentence that says so.
+What would need a kubelet's streams behind it (exec, attach, …) is refused with a sentence that says so.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import StatusError, Telling, bad_request, no_such_object
-from allhands.server import options, resources, scale
+from allhands.server import logs, options, resources, scale
 from allhands.server.answers import success, unknown_path, wrong_method
 from allhands.server.discovery import part_of
 from allhands.server.parts import read_part
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allhands.ports import WriteOptions
     from allhands.server.resources import Call, Reply
 
-NOT_SERVED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+NOT_SERVED: Final = frozenset({"attach", "exec", "portforward", "proxy"})
 
 
 async def answer(call: Call) -> Reply:
@@ -28,6 +28,8 @@ async def answer(call: Call) -> Reply:
         raise no_such_object(resource.group, resource.plural, call.target.name)
     if name in NOT_SERVED:
         raise StatusError(501, "NotImplemented", f"{resource.plural}/{name} is not served by the embedded cluster")
+    if name == "log" and resource.plural == "pods":
+        return await logs.answer(call)
     if name not in call.kind.subresources:
         raise unknown_path()
     if name in ("binding", "eviction"):

@@ -43,7 +43,12 @@ PATHS = {
     "reading a binding": ("GET", "/api/v1/namespaces/default/pods/a/binding", 405, WRONG),
     "creating a status": ("POST", "/api/v1/namespaces/default/pods/a/status", 405, WRONG),
     "reading what is only written": ("GET", "/api/v1/namespaces/default/finalize", 405, WRONG),
-    "a log": ("GET", "/api/v1/namespaces/default/pods/a/log", 501, "pods/log is not served by the embedded cluster"),
+    "a log": (
+        "GET",
+        "/api/v1/namespaces/default/pods/a/log",
+        501,
+        "pods/log is not served by the embedded cluster without its nodes",
+    ),
     "a proxy": ("GET", "/api/v1/nodes/n/proxy/metrics", 501, "nodes/proxy is not served by the embedded cluster"),
     "a POST to discovery": ("POST", "/api/v1", 405, WRONG),
     "a POST to discovery of a group": ("POST", "/apis/batch/v1", 405, WRONG),
