@@ -18,18 +18,30 @@ if TYPE_CHECKING:
 COMMANDS = {
     "bench": "Measure how fast this machine decides.",
     "completion": "Print the completion script of a shell.",
-    "demo": "Start an embedded cluster, make a few calls, show the answers, and end.",
+    "demo": "Watch a whole batch cluster at work, for half a minute.",
+    "explain": "Tell the whole story of a job, a pod, a group or a queue.",
+    "fuzz": "Run random histories with faults and check that no law breaks.",
+    "jobs": "List jobs: how far each is, and why it is not further.",
+    "logs": "Print what the pods of a job write.",
+    "queues": "List queues: what each may have, what it uses, who runs and who waits.",
     "replay": "Run a dumped snapshot through the scheduling core and show the plan.",
+    "simulate": "Replay a trace in virtual time and show how long jobs took.",
+    "submit": "Create or update what files describe, in a queue and as a gang if wanted.",
+    "top": "Show how full nodes and queues are, and the busiest jobs.",
     "up": "Start an embedded cluster that your own kubectl can talk to.",
     "version": "Print the version.",
+    "wait": "Wait until a job runs, succeeds, fails or is gone.",
 }
 """Every command and what it is for. Adding one is a file of that name and a line here."""
 
 EXAMPLES = """\b
 Examples:
   allhands up                          an embedded cluster of three nodes, on loopback
+  allhands up --local                  this machine as its node: commands really run
   allhands up --nodes 100 --node-gpus 8
-  allhands demo                        see what it does, in ten seconds
+  allhands demo                        see what it does, in half a minute
+  allhands submit -f job.yaml --queue team-a --min-available all
+  allhands explain job/train           why it waits, until when, and what happened
   kubectl allhands version             the same commands as a kubectl plugin
 """
 

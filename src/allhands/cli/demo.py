@@ -1,8 +1,12 @@
-"""`allhands demo`: the embedded cluster in ten seconds, each step shown with what was asked and what came back."""
+"""`allhands demo`: a whole cluster at work in half a minute, told scene by scene, and a table of what happened and why.
+
+It fails if anything that it promises does not happen. Whatever ends it, nothing is left behind.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,130 +14,135 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
-    from allhands.kube.objects import KubeObjects
+    from allhands.cli.demo_screen import Screen
+    from allhands.cli.demo_stage import Stage
+    from allhands.compose import EmbeddedCluster
+    from allhands.compose.system import SystemOptions
+
+SIGNAL_EXIT = 128
+"""What a shell expects of a command that a signal ended: this and the signal's number."""
 
 
-@click.command("demo", short_help="Start an embedded cluster, make a few calls, show the answers, and end.")
+@click.command("demo", short_help="Watch a whole batch cluster at work, for half a minute.")
 def command() -> None:
-    """Start an embedded cluster, make a few calls through our own client, show the answers, and end.
+    """Start a cluster in this process, run a dozen jobs on it, show what happens and why, and end.
 
-    Nothing is installed and nothing is left behind.
+    Three racks of simulated nodes, this machine as one more node, two teams' queues. It takes about 20 seconds, needs
+    no terminal, installs nothing and leaves nothing behind. Exits with 1 if something that it promises did not happen.
     """
-    asyncio.run(_demo())
+    ended_by: list[signal.Signals] = []
+    try:
+        missing = asyncio.run(_guarded(ended_by))
+    except asyncio.CancelledError:
+        click.echo("Ended early; the cluster is gone and left nothing behind.", err=True)
+        raise SystemExit(SIGNAL_EXIT + ended_by[0] if ended_by else 1) from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise click.ClickException(f"{error.filename or 'the demo'}: {error.strerror or error}") from None
+    conclude(missing)
 
 
-def _say(text: str) -> None:
-    click.echo(click.style(f"\n# {text}", bold=True))
+def conclude(missing: str) -> None:
+    """Fails if anything is missing: tests and people rely on what a demo shows."""
+    if missing:
+        raise click.ClickException(f"the demo did not do what it promises: {missing}.")
 
 
-def _asked(text: str) -> None:
-    click.echo(click.style(f"$ {text}", dim=True))
+async def _guarded(ended_by: list[signal.Signals]) -> str:
+    """Signals cancel the story, so that everything that was begun is ended in its order."""
+    story = asyncio.current_task()
+    assert story is not None
+
+    def end(by: signal.Signals) -> None:
+        if not ended_by:  # whoever is impatient must not stop the tidying up
+            story.cancel()
+        ended_by.append(by)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    return await _demo()
 
 
-async def _demo() -> None:
-    from allhands.compose import embedded  # noqa: PLC0415 (`--help` must not pay for a server)
+async def _demo() -> str:
+    """What was promised and did not happen; nothing if all did."""
+    from allhands.cli.demo_screen import Screen  # noqa: PLC0415 (`--help` must not pay for a cluster)
+
+    with Screen() as screen:
+        _introduce(screen)
+        missing = await _on_a_cluster(screen)
+        if not missing:
+            from allhands.cli.demo_summary import how_to_call, next_steps  # noqa: PLC0415
+
+            screen.heading("The cluster is gone and left nothing behind. Try next:")
+            screen.lines(next_steps(how_to_call()))
+    return missing
+
+
+async def _on_a_cluster(screen: Screen) -> str:
+    from allhands.cli.demo_cast import node_names  # noqa: PLC0415
+    from allhands.cli.demo_stage import Stage  # noqa: PLC0415
+    from allhands.compose import embedded  # noqa: PLC0415
     from allhands.kube import kubeconfig  # noqa: PLC0415
     from allhands.kube.objects import KubeObjects  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="allhands-") as folder:
-        _say("An embedded cluster: a Kubernetes API in this process, on loopback, with its own certificate")
-        async with embedded(Path(folder), nodes=3) as cluster:
-            click.echo(f"ready at {cluster.url}")
-            async with KubeObjects(kubeconfig.load(cluster.kubeconfig)) as client:
-                await _tour(client)
-    _say("Done. The cluster is gone and left nothing behind. `allhands up` keeps one running for your own kubectl.")
+    with tempfile.TemporaryDirectory(prefix="allhands-") as name:
+        folder = Path(name)
+        async with embedded(folder, system=_system(folder)) as cluster:
+            await _add_racks(cluster)
+            access = kubeconfig.load(cluster.kubeconfig)
+            async with KubeObjects(access) as client:
+                return await played(Stage(client, access, screen, node_names()))
 
 
-async def _tour(client: KubeObjects) -> None:
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-    from allhands.cli.table_text import table_text  # noqa: PLC0415
-    from allhands.ports import Query  # noqa: PLC0415
+def _system(folder: Path) -> SystemOptions:
+    from allhands.agents.local_node import LocalNode  # noqa: PLC0415
+    from allhands.cli.demo_cast import MACHINE  # noqa: PLC0415
+    from allhands.compose.system import SystemOptions  # noqa: PLC0415
 
-    pods = Resource("", "v1", "pods")
+    # What the machine has is of no matter: four small processes run anywhere.
+    node = LocalNode(name=MACHINE, capacity={"cpu": "4", "memory": "4Gi"})
+    return SystemOptions(process_node=node, process_folder=folder / "pods", volume_folder=str(folder / "volumes"))
 
-    async def show(resource: Resource, words: str, query: Query) -> None:
-        _asked(f"get {words}")
-        click.echo(table_text((await client.table(resource, query)).manifest()))
 
-    await show(Resource("", "v1", "nodes"), "nodes", Query())
-    _say("A gang: a native PodGroup that wants four pods or none, and its pods")
-    begin = (await client.list(pods, Query(namespace="default"))).version
-    for resource, manifest in gang():
-        _asked(f"create {manifest['kind'].lower()} {manifest['metadata']['name']}")
-        await client.create(resource, manifest, "default")
-    await show(pods, "pods", Query(namespace="default"))
-    _say("Binding by hand what a scheduler will bind: all four, and a second try is refused")
-    for number in range(4):
-        await client.bind("default", f"worker-{number}", {"target": {"name": f"node-{number % 3 + 1}"}})
-    await show(
-        pods, "pods --field-selector spec.nodeName=node-1", Query(namespace="default", fields="spec.nodeName=node-1")
+async def _add_racks(cluster: EmbeddedCluster) -> None:
+    from allhands.agents.agent import AGENT_LABEL, SIMULATED  # noqa: PLC0415
+    from allhands.cli.demo_cast import GPUS_PER_NODE, RACK_LABEL, node_names  # noqa: PLC0415
+    from allhands.compose import NodeSize, add_node  # noqa: PLC0415
+    from allhands.compose.nodes import node_manifest  # noqa: PLC0415
+
+    size = NodeSize(cpu="16", memory="64Gi", gpus=GPUS_PER_NODE)
+    for name, rack in node_names().items():
+        labels = {RACK_LABEL: rack, AGENT_LABEL: SIMULATED}
+        await add_node(cluster.objects, node_manifest(name, size, cluster.store.now(), labels))
+
+
+def _introduce(screen: Screen) -> None:
+    screen.heading("allhands: a batch system for Kubernetes, here with a whole cluster in one process")
+    screen.words(
+        "Three racks of two nodes with four GPUs each, which only pretend to run what is placed on them, and this "
+        "machine as one more node, on which jobs really run. Two teams, vision and speech, each with a queue: half of "
+        "the GPUs is theirs by right, and they may use more while the other team does not need it."
     )
-    await _refused(client, "bind pod/worker-0 to node-3")
-    _say("What a watcher saw, from the version of the list before")
-    await _watched(client, begin, 8)
-    await _bad_input(client)
 
 
-async def _refused(client: KubeObjects, words: str) -> None:
+async def played(stage: Stage) -> str:
+    """Tells the story, and sums it up however far it came."""
     from allhands.api.errors import StatusError  # noqa: PLC0415
+    from allhands.cli.demo_stage import PromiseBrokenError  # noqa: PLC0415
+    from allhands.cli.demo_story import tell  # noqa: PLC0415
+    from allhands.cli.demo_summary import table  # noqa: PLC0415
 
-    _asked(words)
+    missing, screen = "", stage.screen
     try:
-        await client.bind("default", "worker-0", {"target": {"name": "node-3"}})
+        async with stage:
+            await tell(stage)
+    except PromiseBrokenError as broken:
+        missing = str(broken)
     except StatusError as refusal:
-        click.echo(f"{refusal.code} {refusal.reason}: {refusal.message}")
-
-
-async def _watched(client: KubeObjects, version: str, count: int) -> None:
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-    from allhands.ports import Query  # noqa: PLC0415
-
-    watch = await client.watch(Resource("", "v1", "pods"), Query(namespace="default", resource_version=version))
-    _asked(f"get pods --watch (from version {version})")
-    for _ in range(count):
-        event = await watch.__anext__()
-        pod = event.manifest()
-        click.echo(f"{event.type:<8}  {pod['metadata']['name']}  on {pod['spec'].get('nodeName', 'no node yet')}")
-    await watch.close()
-
-
-async def _bad_input(client: KubeObjects) -> None:
-    from allhands.api.errors import StatusError  # noqa: PLC0415
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-    from allhands.ports import WriteOptions  # noqa: PLC0415
-
-    _say("Bad input gets the field's path and what was wrong")
-    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}
-    broken = {"metadata": {"name": "Bad_Name"}, "spec": {"containers": [container], "restartPolicy": "Sometimes"}}
-    _asked("create pod Bad_Name")
-    try:
-        await client.create(Resource("", "v1", "pods"), broken, "default", WriteOptions(field_validation="Strict"))
-    except StatusError as refusal:
-        click.echo(f"{refusal.code} {refusal.reason}")
-        for cause in (refusal.details or {}).get("causes", ()):
-            click.echo(f"  {cause['field']}: {cause['message']}")
-
-
-def gang() -> list[tuple[Resource, Manifest]]:
-    """A native gang of four and its pods."""
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-
-    group = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": "training"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}},
-    }
-    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}
-    members: list[tuple[Resource, Manifest]] = [(Resource("scheduling.k8s.io", "v1alpha2", "podgroups"), group)]
-    for number in range(4):
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"worker-{number}", "labels": {"job": "training"}},
-            "spec": {"schedulingGroup": {"podGroupName": "training"}, "containers": [container]},
-        }
-        members.append((Resource("", "v1", "pods"), pod))
-    return members
+        missing = f"the server does as it is asked; it said: {refusal.message}"
+    ended_at = stage.at()
+    screen.wipe()
+    screen.heading(f"What happened in these {ended_at:.0f} seconds, and why")
+    screen.lines(table(stage.history, ended_at, screen.width))
+    return missing

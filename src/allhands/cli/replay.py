@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allhands.cli.policy_file import policy_of_file
+
 if TYPE_CHECKING:
     from allhands.core.plan import Plan
     from allhands.core.plan_difference import Difference
@@ -38,7 +40,7 @@ def command(file: Path, output: str, policy_file: Path | None) -> None:
     from allhands.core.plan_difference import differences  # noqa: PLC0415 (`--help` must not load numpy)
 
     recording = _read(file)
-    plan = decide(recording, None if policy_file is None else _policy(policy_file))
+    plan = decide(recording, None if policy_file is None else policy_of_file(policy_file))
     found = None if recording.plan is None else differences(recording.plan, plan)
     if output == "json":
         _print_json(plan, found)
@@ -62,21 +64,6 @@ def _read(file: Path) -> Recording:
 
 def _why(error: OSError | ValueError) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-
-
-def _policy(file: Path) -> Policy:
-    from allhands.api.configuration import ConfigurationError  # noqa: PLC0415
-    from allhands.core.configuration.building import build_policy  # noqa: PLC0415
-    from allhands.dialects.policy_text import MAX_BYTES, policy_of_text  # noqa: PLC0415
-
-    try:
-        with file.open(encoding="utf-8") as opened:
-            translated = policy_of_text(opened.read(MAX_BYTES + 1))
-        for warning in translated.warnings:
-            click.echo(f"{file}: {warning}", err=True)
-        return build_policy(translated.policy)
-    except (OSError, UnicodeDecodeError, ConfigurationError) as error:
-        raise click.ClickException(f"cannot use the policy {file}: {_why(error)}") from None
 
 
 def decide(recording: Recording, policy: Policy | None) -> Plan:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allhands.cli.log_options import log_options
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,7 +26,13 @@ def default_folder() -> Path:
 
 
 @click.command("up", short_help="Start an embedded cluster that your own kubectl can talk to.")
-@click.option("--nodes", type=click.IntRange(0, MAX_NODES), default=3, show_default=True, help="How many nodes it has.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, MAX_NODES),
+    default=None,
+    help="How many simulated nodes it has.  [default: 3, with --local none]",
+)
+@click.option("--local", is_flag=True, help="Add this machine as a node: its pods really run, as processes of yours.")
 @click.option("--node-cpu", default="8", show_default=True, metavar="QUANTITY", help="CPU of each node.")
 @click.option("--node-memory", default="32Gi", show_default=True, metavar="QUANTITY", help="Memory of each node.")
 @click.option("--node-gpus", type=click.IntRange(0, MAX_GPUS), default=0, show_default=True, help="GPUs of each node.")
@@ -38,14 +46,19 @@ def default_folder() -> Path:
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback; 0 takes a free one. [default: 0]"
 )
-def command(nodes: int, node_cpu: str, node_memory: str, node_gpus: int, data: Path, port: int) -> None:
-    """Start an embedded cluster on loopback and keep it running until Ctrl-C.
+@log_options
+def command(
+    nodes: int | None, local: bool, node_cpu: str, node_memory: str, node_gpus: int, data: Path, port: int
+) -> None:
+    """Start an embedded cluster on loopback and keep it running until Ctrl-C: API, scheduler, controllers and nodes.
 
-    Everything lives in memory and ends with it. A stock kubectl works against it with the kubeconfig it writes.
+    Everything lives in memory and ends with it. A stock kubectl works against it with the kubeconfig it writes. Pods on
+    simulated nodes only pretend to run; with --local, commands of containers run as processes, without isolation.
 
     \b
     Examples:
       allhands up
+      allhands up --local
       allhands up --nodes 100 --node-cpu 64 --node-memory 512Gi --node-gpus 8
       allhands up --data ./cluster --port 6443
     """
@@ -53,7 +66,7 @@ def command(nodes: int, node_cpu: str, node_memory: str, node_gpus: int, data: P
 
     size = NodeSize(quantity("--node-cpu", node_cpu), quantity("--node-memory", node_memory), node_gpus)
     try:
-        asyncio.run(_run(nodes, size, data.absolute(), port))
+        asyncio.run(_run((0 if local else 3) if nodes is None else nodes, size, data.absolute(), port, local=local))
     except asyncio.CancelledError:
         raise click.Abort from None  # a signal came before it was ready
     except OSError as error:
@@ -88,8 +101,10 @@ def _on_signals(loop: asyncio.AbstractEventLoop, do: Callable[[], object]) -> No
         loop.add_signal_handler(name, do)
 
 
-async def _run(nodes: int, size: object, data: Path, port: int) -> None:
+async def _run(nodes: int, size: object, data: Path, port: int, *, local: bool) -> None:
+    from allhands.agents.local_node import LocalNode  # noqa: PLC0415
     from allhands.compose import embedded, spare_the_collector  # noqa: PLC0415
+    from allhands.compose.system import SystemOptions  # noqa: PLC0415
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -97,16 +112,23 @@ async def _run(nodes: int, size: object, data: Path, port: int) -> None:
     assert starting is not None
     _on_signals(loop, starting.cancel)
     began = time.monotonic()
-    async with embedded(data, nodes=nodes, size=size, port=port) as cluster:  # type: ignore[arg-type]
+    system = SystemOptions(
+        process_node=LocalNode(name="local") if local else None,
+        process_folder=data / "pods",
+        volume_folder=str(data / "volumes"),
+    )
+    async with embedded(data, nodes=nodes, size=size, port=port, system=system) as cluster:  # type: ignore[arg-type]
         _on_signals(loop, stop.set)
         seconds = time.monotonic() - began
         spare_the_collector()
-        click.echo(f"An embedded cluster with {nodes} nodes is ready at {cluster.url} ({seconds:.1f} s).")
+        what = f"{nodes} simulated nodes{' and this machine' if local else ''}" if nodes else "this machine as its node"
+        click.echo(f"An embedded cluster with {what} is ready at {cluster.url} ({seconds:.1f} s).")
         click.echo(f"kubeconfig: {cluster.kubeconfig}\n")
         click.echo("Try next, in another terminal:")
         click.echo(f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
         click.echo("  kubectl get nodes -o wide")
-        click.echo("  kubectl create job hello --image=busybox -- echo hello\n")
+        click.echo("  kubectl create job hello --image=busybox -- echo hello")
+        click.echo("  allhands jobs\n")
         click.echo("Ctrl-C stops it; nothing is kept but the folder of the kubeconfig.")
         await stop.wait()
         click.echo("\nStopping.", err=True)

@@ -106,24 +106,10 @@ def test_up_says_what_to_do_next_and_stops_cleanly(tmp_path: Path, sent: signal.
     assert process.returncode == 0
     assert "Traceback" not in complaints
     text = "".join(lines)
-    assert "with 2 nodes is ready at https://127.0.0.1:" in text
+    assert "with 2 simulated nodes is ready at https://127.0.0.1:" in text
     assert f"kubeconfig: {tmp_path / 'data' / 'kubeconfig'}" in text
-    assert len([line for line in lines if line.startswith("  ")]) == 3
+    assert len([line for line in lines if line.startswith("  ")]) == 4
     assert (tmp_path / "data" / "kubeconfig").stat().st_mode & 0o077 == 0
-
-
-def test_the_demo_runs_to_its_end(tmp_path: Path) -> None:
-    shown = subprocess.run(
-        [COMMAND, "demo"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert "already assigned to node" in shown.stdout
-    assert list(tmp_path.iterdir()) == []
 
 
 def started(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Popen[str]:

@@ -1,0 +1,157 @@
+"""Reads from a cluster what the views need: once, or kept up to date for as long as somebody watches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from allhands.api.errors import StatusError
+from allhands.api.kinds import Resource
+from allhands.ports import Query
+from allhands.runtime.informer import Informer
+from allhands.views.picture import Picture, see_event, see_job, see_node, see_pod, see_pod_group, see_queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from allhands.ports import Objects
+
+PAGE_SIZE: Final = 500
+SETTLE_SECONDS: Final = 0.2
+"""Changes that come together are shown together."""
+CLOSING_SECONDS: Final = 0.05
+"""Connections that are ended while they are being made let go of their sockets a moment later."""
+NOT_THERE: Final = frozenset({403, 404})
+
+
+class Part(NamedTuple):
+    """One collection of a picture. One that is optional may be unknown to the server, or not be shown to us."""
+
+    name: str
+    resource: Resource
+    see: Callable[[bytes], Any]
+    is_optional: bool = False
+    is_namespaced: bool = True
+
+
+JOBS: Final = Part("jobs", Resource("batch", "v1", "jobs"), see_job)
+POD_GROUPS: Final = Part(
+    "pod_groups", Resource("scheduling.k8s.io", "v1alpha2", "podgroups"), see_pod_group, is_optional=True
+)
+PODS: Final = Part("pods", Resource("", "v1", "pods"), see_pod)
+QUEUES: Final = Part(
+    "queues", Resource("scheduling.volcano.sh", "v1beta1", "queues"), see_queue, is_optional=True, is_namespaced=False
+)
+NODES: Final = Part("nodes", Resource("", "v1", "nodes"), see_node, is_namespaced=False)
+NODES_IF_SHOWN: Final = NODES._replace(is_optional=True)
+EVENTS: Final = Part("events", Resource("", "v1", "events"), see_event, is_optional=True)
+
+GROUP_PARTS: Final = (JOBS, POD_GROUPS, PODS, QUEUES)
+"""What a list of groups is made of."""
+
+
+def now_seconds() -> int:
+    return int(time.time())
+
+
+async def look(objects: Objects, parts: Sequence[Part], namespace: str = "") -> Picture:
+    """The picture of now. Raises the server's refusal of anything that is not optional."""
+    return _picture(await _look(objects, parts, namespace))
+
+
+async def _look(objects: Objects, parts: Sequence[Part], namespace: str) -> dict[str, list[Any] | None]:
+    """By part; None for one that is not there or not for us."""
+    answers = await asyncio.gather(*(_listed(objects, part, namespace) for part in parts))
+    return {part.name: seen for part, seen in zip(parts, answers, strict=True)}
+
+
+def _picture(seen: dict[str, list[Any] | None]) -> Picture:
+    return Picture(**{name: items for name, items in seen.items() if items is not None})
+
+
+async def _listed(objects: Objects, part: Part, namespace: str) -> list[Any] | None:
+    raws: list[bytes] = []
+    token = ""
+    scope = namespace if part.is_namespaced else ""
+    while True:
+        query = Query(namespace=scope, limit=PAGE_SIZE, continue_token=token)
+        try:
+            page = await objects.list(part.resource, query)
+        except StatusError as refusal:
+            if part.is_optional and refusal.code in NOT_THERE:
+                return None
+            if refusal.code == 410 and token:  # the list grew old while it was read
+                raws, token = [], ""
+                continue
+            raise
+        raws.extend(page.items)
+        token = page.continue_token
+        if not token:
+            return list(_readable(part, raws))
+
+
+def _readable(part: Part, raws: Sequence[bytes]) -> Iterator[Any]:
+    """One object that cannot be read does not hide the others."""
+    for raw in raws:
+        try:
+            yield part.see(raw)
+        except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+            head = msgspec.json.decode(raw)
+            name = head.get("metadata", {}).get("name", "?")
+            click.echo(f"Warning: {part.resource}/{name} cannot be read and is left out: {error}", err=True)
+
+
+class LivePictures:
+    """Pictures that are kept up to date. Use as an async context manager; what is not shown at first is left out."""
+
+    def __init__(self, objects: Objects, parts: Sequence[Part], namespace: str = "") -> None:
+        self._objects = objects
+        self._parts = parts
+        self._namespace = namespace
+        self._changed = asyncio.Event()
+        self._informers: dict[str, Informer[Any]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self.first = Picture()
+
+    async def __aenter__(self) -> LivePictures:
+        seen = await _look(self._objects, self._parts, self._namespace)
+        self.first = _picture(seen)
+        for part in self._parts:
+            if seen[part.name] is not None:
+                self._informers[part.name] = self._informer(part)
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        del reason
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.sleep(CLOSING_SECONDS)
+
+    def _informer(self, part: Part) -> Informer[Any]:
+        scope = self._namespace if part.is_namespaced else ""
+        informer: Informer[Any] = Informer(
+            self._objects, part.resource, part.see, query=Query(namespace=scope), optional=part.is_optional
+        )
+        informer.on_change(lambda *_: self._changed.set())
+        return informer
+
+    async def next(self, at_most_seconds: float | None = None) -> Picture:
+        """The picture after the next change, or after so many seconds without one."""
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(informer.run()) for informer in self._informers.values()]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most_seconds):
+                for informer in self._informers.values():
+                    await informer.synced.wait()
+                await self._changed.wait()
+                await asyncio.sleep(SETTLE_SECONDS)
+        self._changed.clear()
+        kept = {name: list(it.all()) for name, it in self._informers.items() if it.synced.is_set()}
+        return msgspec.structs.replace(self.first, **kept)

@@ -1,0 +1,157 @@
+"""Jobs and PodGroups with their pods, as one list of groups: who belongs to whom, and which object speaks for it.
+
+A Job whose pods name a PodGroup is one thing to its owner: it is shown once, as the Job, and what the PodGroup says
+counts for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from allhands.dialects.groups import GroupRecord, job_group_name
+from allhands.model.group_status import NO_STATUS, GroupStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allhands.views.picture import JobSeen, Picture, PodGroupSeen, PodSeen, QueueSeen
+
+DEFAULT_QUEUE: Final = "default"
+"""Who names no queue is in this one, if there is one."""
+
+GroupKind = Literal["job", "podgroup", "pod"]
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Pods that are one thing to their owner. A bare pod is a group of its own."""
+
+    kind: GroupKind
+    declared: GroupRecord
+    """As its Job, its PodGroup or the pod itself says it."""
+    pods: tuple[PodSeen, ...] = ()
+    job: JobSeen | None = None
+    pod_group: PodGroupSeen | None = None
+    queue: str = ""
+    is_gang: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.declared.namespace
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def label(self) -> str:
+        """How to ask about it."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def status(self) -> GroupStatus:
+        """What the scheduler has written down about it as a whole."""
+        if self.pod_group is not None:
+            return self.pod_group.record.status
+        if self.kind == "pod":
+            return self.pods[0].record.status if self.pods else NO_STATUS
+        return self.declared.status
+
+    @property
+    def min_count(self) -> int:
+        return self.pod_group.record.min_count if self.pod_group is not None else self.declared.min_count
+
+    @property
+    def live_pods(self) -> tuple[PodSeen, ...]:
+        return tuple(it for it in self.pods if not it.record.pod.is_finished and not it.record.pod.deleting)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names by which the scheduler speaks of it, in reasons about others."""
+        names = [f"{self.kind}:{self.name}"]
+        if self.kind == "job":
+            names = [job_group_name(self.name)]
+        if self.pod_group is not None:
+            names.append(self.pod_group.record.name)
+        return (*(f"{self.namespace}/{name}" for name in names), *(f"{self.namespace}/pod:{it}" for it in self._names))
+
+    @property
+    def _names(self) -> list[str]:
+        return [it.record.pod.name for it in self.pods]
+
+
+def groups_of(picture: Picture, *, bare_pods: bool = False) -> list[Group]:
+    """Jobs and PodGroups by namespace and name; with `bare_pods` those that belong to neither, too."""
+    by_job, by_group, alone = _sorted_pods(picture.pods)
+    pod_groups = {(it.record.namespace, it.record.name): it for it in picture.pod_groups}
+    queues = {it.name: it for it in picture.queues or ()}
+    found: list[Group] = []
+    spoken_for: set[tuple[str, str]] = set()
+    for job in picture.jobs:
+        namespace, name = job.record.namespace, job.record.name
+        pods = by_job.get((namespace, name), [])
+        named = job.group_name or next((it.record.group_name for it in pods if it.record.group_name), "")
+        pod_group = pod_groups.get((namespace, named))
+        if pod_group is not None and all(it.record.job_name == name for it in by_group.get((namespace, named), ())):
+            spoken_for.add((namespace, named))
+        found.append(_of_job(job, tuple(pods), pod_group, queues))
+    for key, pod_group in pod_groups.items():
+        if key not in spoken_for:
+            found.append(_of_pod_group(pod_group, tuple(by_group.get(key, ())), queues))
+    if bare_pods:
+        known = {(it.record.namespace, it.record.name) for it in picture.jobs}
+        found.extend(of_pod(it, queues) for it in alone)
+        orphans = (pods for key, pods in by_job.items() if key not in known)
+        found.extend(of_pod(it, queues) for pods in orphans for it in pods)
+        unheard = (pods for key, pods in by_group.items() if key not in pod_groups)
+        found.extend(of_pod(it, queues) for pods in unheard for it in pods if not it.record.job_name)
+    return sorted(found, key=lambda it: (it.namespace, it.kind, it.name))
+
+
+def _sorted_pods(
+    pods: Iterable[PodSeen],
+) -> tuple[dict[tuple[str, str], list[PodSeen]], dict[tuple[str, str], list[PodSeen]], list[PodSeen]]:
+    by_job: dict[tuple[str, str], list[PodSeen]] = defaultdict(list)
+    by_group: dict[tuple[str, str], list[PodSeen]] = defaultdict(list)
+    alone: list[PodSeen] = []
+    for seen in sorted(pods, key=lambda it: it.record.pod.key):
+        record = seen.record
+        if record.job_name:
+            by_job[record.pod.namespace, record.job_name].append(seen)
+        if record.group_name:
+            by_group[record.pod.namespace, record.group_name].append(seen)
+        if not record.job_name and not record.group_name:
+            alone.append(seen)
+    return by_job, by_group, alone
+
+
+def _of_job(
+    job: JobSeen, pods: tuple[PodSeen, ...], pod_group: PodGroupSeen | None, queues: dict[str, QueueSeen]
+) -> Group:
+    named = job.record.queue or (pod_group.record.queue if pod_group is not None else "")
+    queue = queue_of(named, queues)
+    if pod_group is not None:
+        is_gang = bool(pod_group.record.is_gang)
+    elif job.record.is_gang is not None:
+        is_gang = job.record.is_gang
+    else:
+        known = queues.get(queue)
+        is_gang = known is not None and known.record is not None and known.record.gang_by_default
+    return Group("job", job.record, pods, job, pod_group, queue, is_gang)
+
+
+def _of_pod_group(pod_group: PodGroupSeen, pods: tuple[PodSeen, ...], queues: dict[str, QueueSeen]) -> Group:
+    record = pod_group.record
+    return Group("podgroup", record, pods, None, pod_group, queue_of(record.queue, queues), bool(record.is_gang))
+
+
+def of_pod(seen: PodSeen, queues: dict[str, QueueSeen]) -> Group:
+    pod, record = seen.record.pod, seen.record
+    declared = GroupRecord(pod.name, pod.namespace, pod.uid, pod.created_at_seconds, is_gang=False)
+    return Group("pod", declared, (seen,), queue=queue_of(record.queue, queues))
+
+
+def queue_of(named: str, queues: dict[str, QueueSeen]) -> str:
+    return named or (DEFAULT_QUEUE if DEFAULT_QUEUE in queues else "")
