@@ -22,7 +22,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(INSTALLED) ## the demo: an embedded cluster, a few calls, an end
+run: $(INSTALLED) ## the demo: a whole cluster, ten jobs, what happened and why
 	@$(BIN)/allhands demo
 
 tools: ## build the real control plane into a cache outside this tree

@@ -13,9 +13,9 @@ from allhands.core.cycle import cycle
 from allhands.core.facts import Facts
 from allhands.core.memo import Memo
 from allhands.core.policy import DEFAULT
-from allhands.core.snapshot import GroupStatus
 from allhands.core.world import World
 from allhands.model.domain import Domain
+from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup, TopologyMode, TopologyRule
