@@ -74,6 +74,7 @@ METADATA = st.fixed_dictionaries(
         "uid": st.sampled_from(["wrong"]),
         "resourceVersion": st.sampled_from(["1", "99999"]),
         "name": st.sampled_from(["it", "another"]),
+        "namespace": st.sampled_from(["default", "elsewhere"]),
         "generation": st.just(7),
         "creationTimestamp": st.none(),
         "ownerReferences": st.sampled_from([[], None, [{"kind": "Job"}]]),

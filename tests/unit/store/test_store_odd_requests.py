@@ -8,7 +8,7 @@ import pytest
 
 from allhands.api.errors import StatusError
 from allhands.ports import DeleteOptions
-from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, LEASES, PODS, config_map, pod
+from tests.manifests import BUDGETS, CONFIG_MAPS, JOBS, LEASES, NODES, PODS, config_map, pod
 
 if TYPE_CHECKING:
     from allhands.api.kinds import Resource
@@ -89,3 +89,11 @@ async def test_a_grace_period_past_the_end_of_time_ends_with_it(objects: InProce
     await objects.delete(PODS, "a", "default", DeleteOptions(grace_seconds=2**63 - 1))
     marked = (await objects.get(PODS, "a", "default")).manifest()["metadata"]
     assert marked["deletionTimestamp"] == "9999-12-31T23:59:59Z"
+
+
+async def test_a_namespace_stated_where_there_are_none_means_nothing(objects: InProcessObjects) -> None:
+    made = await objects.create(NODES, {"metadata": {"name": "n1", "namespace": "elsewhere"}})
+    assert "namespace" not in made.manifest()["metadata"]
+    patched = await objects.patch(NODES, "n1", "merge", {"metadata": {"namespace": "elsewhere", "labels": {"a": "b"}}})
+    assert "namespace" not in patched.manifest()["metadata"]
+    assert patched.manifest()["metadata"]["labels"]["a"] == "b"
