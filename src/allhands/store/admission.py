@@ -60,6 +60,12 @@ def admit_create(kind: Kind, document: Manifest, lookup: Lookup) -> None:
         step(document, lookup)
 
 
+def admit_valid(kind: Kind, document: Manifest, lookup: Lookup) -> None:
+    """Refuses a new object that is valid in itself, for the sake of others."""
+    if (kind.group, kind.kind) == ("scheduling.k8s.io", "PodGroup"):
+        _check_workload(document, lookup)
+
+
 def admit_namespace(kind: Kind, document: Manifest, lookup: Lookup) -> None:
     namespace = document["metadata"].get("namespace", "")
     if not kind.namespaced or not namespace:
@@ -139,10 +145,9 @@ def _covers(toleration: Manifest, key: str) -> bool:
     return toleration.get("key", key) == key and toleration.get("effect", "NoExecute") in ("NoExecute", "")
 
 
-def _pod_group(document: Manifest, lookup: Lookup) -> None:
+def _check_workload(document: Manifest, lookup: Lookup) -> None:
     """A group that is made from a workload's template needs that workload."""
     metadata = document["metadata"]
-    _protect("scheduling.k8s.io/podgroup-protection")(document, lookup)
     reference = (document["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if not reference:
         return
@@ -188,5 +193,5 @@ _STEPS: dict[tuple[str, str], Callable[[Manifest, Lookup], None]] = {
     ("", "Node"): _node,
     ("", "PersistentVolume"): _protect("kubernetes.io/pv-protection"),
     ("", "PersistentVolumeClaim"): _volume_claim,
-    ("scheduling.k8s.io", "PodGroup"): _pod_group,
+    ("scheduling.k8s.io", "PodGroup"): _protect("scheduling.k8s.io/podgroup-protection"),
 }

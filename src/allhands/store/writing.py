@@ -27,7 +27,7 @@ from allhands.api.names import path_segment_name
 from allhands.api.rules import never
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
-from allhands.store.admission import admit_create, admit_namespace, admit_update
+from allhands.store.admission import admit_create, admit_namespace, admit_update, admit_valid
 from allhands.store.envelope import closed, in_order, opened, stored
 from allhands.store.record import Record, make_record, shown
 
@@ -90,6 +90,7 @@ def _create(
     _birth(store, kind, metadata)
     errors = _metadata_errors(kind, document) if draft.twin else _complete(store, kind, document)
     _refuse_if(kind, document, errors)
+    admit_valid(kind, document, store.lookup)
     if stated_version and not by_update and not options.dry_run and _is_number(stated_version):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
