@@ -33,7 +33,7 @@ from allhands.lifecycle.instructions import Record
 from allhands.ports import Query
 from allhands.runtime.backoff import Backoff
 from allhands.runtime.informer import Informer, key_of
-from allhands.runtime.workqueue import WorkQueue
+from allhands.runtime.workqueue import WorkQueue, serve
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -124,7 +124,7 @@ class ProcessAgent:
                 group.create_task(self._pods.run(), name=f"{self.node_name}: pods")
                 group.create_task(self._heartbeats.run(), name=f"{self.node_name}: heartbeats")
                 group.create_task(self._memory.run(), name=f"{self.node_name}: memory")
-                group.create_task(self._work(), name=f"{self.node_name}: worker")
+                group.create_task(serve(self._queue, self._look, "pod"), name=f"{self.node_name}: worker")
                 group.create_task(self._stay_registered(), name=f"{self.node_name}: registration")
         finally:
             await self._shut_down()
@@ -216,23 +216,6 @@ class ProcessAgent:
         self._queue.add(key)
 
     # -- what is done
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.take()
-            try:
-                await self._look(key)
-            except StatusError as refusal:
-                pause = self._queue.retry(key)
-                _LOG.info("pod %s: %s; again in %g s", key, refusal.message, pause)
-            except Exception:
-                # One pod that cannot be handled must not stop the others.
-                pause = self._queue.retry(key)
-                _LOG.exception("pod %s: failed; again in %g s", key, pause)
-            else:
-                self._queue.succeeded(key)
-            finally:
-                self._queue.done(key)
 
     async def _look(self, key: str) -> None:
         pod = self._pods.get(key)

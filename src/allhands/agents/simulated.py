@@ -22,10 +22,9 @@ from allhands.agents.pod_writes import PodWrites
 from allhands.agents.seen import NodeSeen, PodReader, PodSeen, container_before, node_seen
 from allhands.agents.stages import PodRun, Stage
 from allhands.agents.time_texts import TimeTexts
-from allhands.api.errors import StatusError
 from allhands.ports import Query
 from allhands.runtime.informer import Informer, key_of
-from allhands.runtime.workqueue import WorkQueue
+from allhands.runtime.workqueue import WorkQueue, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,7 +120,8 @@ class SimulatedKubelets:
             group.create_task(self._pods.run(), name="simulated kubelets: pods")
             group.create_task(self._heartbeats.run(), name="simulated kubelets: heartbeats")
             for number in range(self._workers):
-                group.create_task(self._work(), name=f"simulated kubelets: worker {number}")
+                work = serve(self._queue, self._look, "pod", per_turn=PODS_PER_TURN)
+                group.create_task(work, name=f"simulated kubelets: worker {number}")
 
     def kill(self, node: str) -> None:
         """The node stops, silently: nobody is told."""
@@ -205,27 +205,6 @@ class SimulatedKubelets:
         self._queue.add(key)
 
     # -- what is done
-
-    async def _work(self) -> None:
-        done = 0
-        while True:
-            key = await self._queue.take()
-            try:
-                await self._look(key)
-            except StatusError as refusal:
-                pause = self._queue.retry(key)
-                _LOG.info("pod %s: %s; again in %g s", key, refusal.message, pause)
-            except Exception:
-                # One pod that cannot be handled must not stop the others.
-                pause = self._queue.retry(key)
-                _LOG.exception("pod %s: failed; again in %g s", key, pause)
-            else:
-                self._queue.succeeded(key)
-            finally:
-                self._queue.done(key)
-            done += 1
-            if done % PODS_PER_TURN == 0:
-                await asyncio.sleep(0)
 
     async def _look(self, key: str) -> None:
         """Brings one pod as far as it can come now, and the API up to date with it."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allhands.cli.progress import ERASE_LINE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 _COLUMNS = "{:<10}{:>8}{:>8}{:>9}{:>8}{:>10}  {:<11}{:>6}  {}"
 _HEADING = _COLUMNS.format("CASE", "NODES", "GROUPS", "PODS/GR", "SHAPES", "SECONDS", "GOAL", "MIB", "")
 _RATIOS = "{:<31}{:>8}  {:<12}{:>9}  {:<11}{}"
-_ERASE_LINE = "\r\x1b[K"
 
 
 @click.group("bench", short_help="Measure how fast this machine decides.")
@@ -90,7 +91,7 @@ def _measured(chosen: Sequence[Case], rounds: int, *, quick: bool) -> Iterator[R
 def _progress(text: str) -> None:
     """On a terminal one line that is overwritten; in a file a line each."""
     if sys.stderr.isatty():
-        click.echo(f"{_ERASE_LINE}{text}", nl=False, err=True)
+        click.echo(f"{ERASE_LINE}{text}", nl=False, err=True)
     elif text:
         click.echo(text, err=True)
 

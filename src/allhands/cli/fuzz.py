@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allhands.cli.progress import ERASE_LINE
+
 if TYPE_CHECKING:
     from allhands.sim.fuzzing import History
-
-_ERASE_LINE = "\r\x1b[K"
 
 
 @click.command("fuzz", short_help="Run random histories with faults and check that no law breaks.")
@@ -73,9 +73,9 @@ def _row(seed: int, history: History) -> dict[str, object]:
 
 
 def _erase() -> str:
-    return _ERASE_LINE if sys.stdout.isatty() else ""
+    return ERASE_LINE if sys.stdout.isatty() else ""
 
 
 def _progress(done: int, total: int, broken: int) -> None:
     if sys.stderr.isatty():
-        click.echo(f"{_ERASE_LINE}{done} of {total} histories, {broken} broken", nl=False, err=True)
+        click.echo(f"{ERASE_LINE}{done} of {total} histories, {broken} broken", nl=False, err=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
+
+from allhands.cli.progress import erase_progress, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from allhands.compose.scenarios import ScenarioResult
 
-_ERASE_LINE = "\r\x1b[K"
-_BAR_WIDTH = 30
-_SECONDS_BETWEEN = 0.1
 MOST_BYTES = 10 * 1024 * 1024
 
 
@@ -43,8 +41,7 @@ def run_scenario_file(file: Path, seed: int | None, output: str) -> None:
     except (StatusError, ValueError) as error:
         raise click.ClickException(f"{file}: {error}") from None
     finally:
-        if sys.stderr.isatty():
-            click.echo(_ERASE_LINE, nl=False, err=True)
+        erase_progress()
     wall_seconds = time.perf_counter() - begun
     if output == "json":
         shown = {"scenario": str(file), **msgspec.to_builtins(result), "wall_seconds": round(wall_seconds, 3)}
@@ -55,18 +52,12 @@ def run_scenario_file(file: Path, seed: int | None, output: str) -> None:
 
 
 def _progress() -> Callable[[int, int, float], None] | None:
-    if not sys.stderr.isatty():
+    bar = progress_bar()
+    if bar is None:
         return None
-    shown_at = 0.0
 
     def show(ended: int, total: int, seconds: float) -> None:
-        nonlocal shown_at
-        now = time.perf_counter()
-        if now - shown_at >= _SECONDS_BETWEEN:
-            shown_at = now
-            bar = "█" * (_BAR_WIDTH * ended // total)
-            text = f"{bar:░<{_BAR_WIDTH}}  {ended:,} of {total:,} jobs have ended, {seconds:,.0f} s have passed"
-            click.echo(f"{_ERASE_LINE}{text}", nl=False, err=True)
+        bar(ended, total, f"{ended:,} of {total:,} jobs have ended, {seconds:,.0f} s have passed")
 
     return show
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from allhands.cli.progress import erase_progress, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SCENARIOS = (".yaml", ".yml")
-_ERASE_LINE = "\r\x1b[K"
-_BAR_WIDTH = 30
-_SECONDS_BETWEEN = 0.1
 DEFAULT_POLICY = "fcfs-easy"
 
 
@@ -143,8 +141,7 @@ def _simulated(discipline: Discipline, machine: Machine, jobs: Sequence[TraceJob
     begun = time.perf_counter()
     history = DecisionSimulator(machine, discipline, progress=_progress(discipline.name, len(jobs))).run(jobs)
     wall_seconds = time.perf_counter() - begun
-    if sys.stderr.isatty():
-        click.echo(_ERASE_LINE, nl=False, err=True)
+    erase_progress()
     if history.too_wide:
         widest = max(job.width for job in history.too_wide)
         number = len(history.too_wide)
@@ -155,20 +152,8 @@ def _simulated(discipline: Discipline, machine: Machine, jobs: Sequence[TraceJob
 
 
 def _progress(name: str, total: int) -> Callable[[int], None] | None:
-    """A bar that is overwritten on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return None
-    shown_at = 0.0
-
-    def show(ended: int) -> None:
-        nonlocal shown_at
-        now = time.perf_counter()
-        if now - shown_at >= _SECONDS_BETWEEN:
-            shown_at = now
-            bar = "█" * (_BAR_WIDTH * ended // total)
-            click.echo(f"{_ERASE_LINE}{name}  {bar:░<{_BAR_WIDTH}}  {ended:,} of {total:,} jobs", nl=False, err=True)
-
-    return show
+    bar = progress_bar(f"{name}  ")
+    return None if bar is None else lambda ended: bar(ended, total, f"{ended:,} of {total:,} jobs")
 
 
 def _show(trace: str, results: Sequence[Result], output: str) -> None:

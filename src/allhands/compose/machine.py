@@ -7,8 +7,7 @@ import gc
 import os
 import random
 
-NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no digits that look like them: generated names must not spell words."""
+from allhands.model.identifiers import NAME_ALPHABET, SUFFIX_LENGTH, uid_text
 
 
 class SystemClock:
@@ -25,11 +24,10 @@ class RandomIds:
         self._random = random.Random()  # noqa: S311 (a name, not a secret)
 
     def uid(self) -> str:
-        text = os.urandom(16).hex()
-        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+        return uid_text(int.from_bytes(os.urandom(16), "big"))
 
     def suffix(self) -> str:
-        return "".join(self._random.choices(NAME_ALPHABET, k=5))
+        return "".join(self._random.choices(NAME_ALPHABET, k=SUFFIX_LENGTH))
 
 
 def spare_the_collector() -> None:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from allhands.agents.behaviour import RUN_SECONDS, Behaviour, Fixed, Uniform
+from allhands.agents.behaviour import EXIT_CODE, RUN_SECONDS, Behaviour, Fixed, Uniform
 from allhands.agents.heartbeat import HeartbeatPolicy
 from allhands.api.kinds import Resource
+from allhands.api.volcano.queue import QUEUE as VOLCANO_QUEUE
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.compose.simulated import simulate
 from allhands.compose.system import SystemOptions
 from allhands.core.configuration.building import build_policy
 from allhands.core.policy import DEFAULT
 from allhands.dialects.annotations import AFTER, EXPECTED_DURATION, MIN_AVAILABLE, QUEUE, TOPOLOGY
+from allhands.dialects.topology_labels import DEFAULT_LABELS
 from allhands.model.quantity import Quantity
-from allhands.sim.job_log import JobLog, area_pod_seconds, ideal_makespan_seconds
-from allhands.sim.metrics import spread
+from allhands.sim.job_log import JobLog, ideal_makespan_seconds, pod_run_seconds
+from allhands.sim.metrics import SHORTEST_SECONDS, spread
 from allhands.sim.scenario import Range
 
 if TYPE_CHECKING:
@@ -29,15 +31,12 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.compose.simulated import SimulatedCluster
     from allhands.ports import Event
-    from allhands.sim.job_log import JobRun
     from allhands.sim.scenario import Nodes, Scenario, Workload
 
-NODES: Final = Resource("", "v1", "nodes")
 PODS: Final = Resource("", "v1", "pods")
 JOBS: Final = Resource("batch", "v1", "jobs")
-QUEUES: Final = Resource("scheduling.volcano.sh", "v1beta1", "queues")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses")
-RACK: Final = "topology.allhands.dev/rack"
+RACK: Final = DEFAULT_LABELS[0]
 LOOK_SECONDS: Final = 1.0
 
 
@@ -108,9 +107,7 @@ class _Acting:
         await cluster.ready()
         for queue in scenario.queues:
             metadata = {"name": queue.name, "annotations": dict(queue.annotations)}
-            await self._objects.create(
-                QUEUES, {**_head(QUEUES, "Queue"), "metadata": metadata, "spec": dict(queue.spec)}
-            )
+            await self._objects.create(VOLCANO_QUEUE.resource, {"metadata": metadata, "spec": dict(queue.spec)})
         for priority in scenario.priority_classes:
             await self._objects.create(PRIORITY_CLASSES, {"metadata": {"name": priority.name}, "value": priority.value})
         background = [
@@ -148,7 +145,7 @@ class _Acting:
         await asyncio.sleep(workload.start_seconds)
         for number in range(workload.jobs):
             name = workload.name if workload.jobs == 1 else f"{workload.name}-{number:0{digits}d}"
-            self._log.submitted(name, self._cluster.seconds, workload.queue)
+            self._log.submitted(name, self._cluster.seconds)
             await self._objects.create(JOBS, job_manifest(workload, name), "default")
             pause = workload.every_seconds
             if workload.mean_seconds:
@@ -172,20 +169,21 @@ class _Acting:
         completion = spread([end - job.submitted for job, end in ended])
         waits = spread([job.started - job.submitted for job, _ in ended if job.started is not None])
         slowdowns = [
-            max(1.0, (end - job.submitted) / max(10.0, end - job.started))
+            max(1.0, (end - job.submitted) / max(SHORTEST_SECONDS, end - job.started))
             for job, end in ended
             if job.started is not None
         ]
         makespan = max((end for _, end in ended), default=begin) - min((job.submitted for job in jobs), default=begin)
         capacity = self._capacity_pods()
-        area = area_pod_seconds(jobs)
+        runs = pod_run_seconds(jobs)
+        area = sum(runs)
         return ScenarioResult(
             jobs_succeeded=sum(job.succeeded for job in jobs),
             jobs_failed=sum(not job.succeeded for job, _ in ended),
             jobs_unfinished=len(jobs) - len(ended),
             makespan_seconds=makespan,
             ideal_seconds=ideal_makespan_seconds(jobs, capacity),
-            lower_bound_seconds=max(area / capacity, _longest(jobs)),
+            lower_bound_seconds=max(area / capacity, max(runs, default=0.0)),
             jct_mean_seconds=completion.mean,
             jct_p50_seconds=completion.p50,
             jct_p99_seconds=completion.p99,
@@ -209,18 +207,8 @@ class _Acting:
         return max(1, total)
 
 
-def _longest(jobs: list[JobRun]) -> float:
-    return max(
-        (pod.ended - pod.started for job in jobs for pod in job.pods.values() if pod.ended is not None), default=0
-    )
-
-
 def _amount(text: str) -> int:
     return Quantity.parse(text).nanos
-
-
-def _head(resource: Resource, kind: str) -> Manifest:
-    return {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind}
 
 
 def _node_manifests(nodes: Nodes, now: str) -> Iterator[Manifest]:
@@ -248,7 +236,7 @@ def job_manifest(workload: Workload, name: str) -> Manifest:
     runs = f"{run.least:g}-{run.most:g}" if isinstance(run, Range) else f"{run:g}"
     said = {RUN_SECONDS: runs}
     if workload.exit_code:
-        said["sim.allhands.dev/exit-code"] = str(workload.exit_code)
+        said[EXIT_CODE] = str(workload.exit_code)
     requests: dict[str, Any] = {"cpu": workload.cpu, "memory": workload.memory}
     limits = {}
     if workload.gpus:

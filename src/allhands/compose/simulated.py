@@ -35,7 +35,6 @@ class SimulatedCluster:
 
     def __init__(self, loop: VirtualTimeLoop, seed: int, options: SystemOptions, faults: Faults) -> None:
         self.clock = VirtualClock(loop)
-        self.chance = random.Random(f"cluster {seed}")  # noqa: S311 (a history, not a secret)
         ids = SeededIds(seed)
         self.store = Store(self.clock, ids)
         self.objects = InProcessObjects(self.store)

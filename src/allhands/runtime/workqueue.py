@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from allhands.api.errors import StatusError
 from allhands.runtime.backoff import Backoff
 from allhands.runtime.queue_measures import QueueMeasures
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from allhands.ports import Metrics
+
+_LOG = logging.getLogger(__name__)
 
 
 class WorkQueue:
@@ -112,3 +118,28 @@ class WorkQueue:
                 self.add(key)
         if self._later:
             self._arm()
+
+
+async def serve(queue: WorkQueue, look: Callable[[str], Awaitable[None]], what: str, *, per_turn: int = 0) -> None:
+    """Looks at one key after the other until cancelled; one that fails is tried again later and stops no other.
+
+    After `per_turn` keys in a row the loop's others get their turn, where looking itself may wait for nothing.
+    """
+    done = 0
+    while True:
+        key = await queue.take()
+        try:
+            await look(key)
+        except StatusError as refusal:
+            pause = queue.retry(key)
+            _LOG.info("%s %s: %s; again in %g s", what, key, refusal.message, pause)
+        except Exception:
+            pause = queue.retry(key)
+            _LOG.exception("%s %s: failed; again in %g s", what, key, pause)
+        else:
+            queue.succeeded(key)
+        finally:
+            queue.done(key)
+        done += 1
+        if per_turn and done % per_turn == 0:
+            await asyncio.sleep(0)

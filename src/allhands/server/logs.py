@@ -14,6 +14,7 @@ from allhands.agents.logs import LogOptions
 from allhands.api.errors import StatusError
 from allhands.server import options
 from allhands.server.answers import wrong_method
+from allhands.server.watching import cancelled, until_disconnect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -41,7 +42,7 @@ class LogStream:
     async def run(self, receive: Receive, send: Send, abort: Callable[[], None] | None) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         pump = asyncio.create_task(self._pump(send))
-        gone = asyncio.create_task(_until_disconnect(receive))
+        gone = asyncio.create_task(until_disconnect(receive))
         try:
             await asyncio.wait((pump, gone, self._ended), return_when=asyncio.FIRST_COMPLETED)
             stalled = pump.done() and not pump.cancelled() and isinstance(pump.exception(), TimeoutError)
@@ -51,10 +52,8 @@ class LogStream:
                 with contextlib.suppress(TimeoutError):
                     await self._write(send, b"", more=False)
         finally:
-            for task in (pump, gone):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-                    await task
+            await cancelled(pump)
+            await cancelled(gone)
             close = getattr(self._pieces, "aclose", None)
             if close is not None:
                 await close()
@@ -71,11 +70,6 @@ class LogStream:
     async def _write(self, send: Send, body: bytes, *, more: bool = True) -> None:
         async with asyncio.timeout(self._limits.write_seconds):
             await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-async def _until_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def answer(call: Call) -> LogStream:

@@ -89,13 +89,13 @@ class WatchStream:
         """Streams until the end. `abort` cuts the connection of a client that does not read."""
         seconds = self._terms.timeout_seconds or 0
         life = asyncio.get_running_loop().call_later(seconds if seconds > 0 else self._limits.watch_seconds, self.end)
-        gone = asyncio.create_task(_until_disconnect(receive))
+        gone = asyncio.create_task(until_disconnect(receive))
         pump: asyncio.Task[None] | None = None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             pump = asyncio.create_task(self._pump(send))
             await self._until_over(pump, gone, send)
-            await _cancelled(pump)
+            await cancelled(pump)
             if not gone.done() and not self._stalled:
                 await self._write(send, b"", more=False)
         except TimeoutError:
@@ -103,11 +103,11 @@ class WatchStream:
         finally:
             life.cancel()
             if pump is not None:
-                await _cancelled(pump)
+                await cancelled(pump)
             if self._stalled and abort is not None:
                 abort()
                 await asyncio.wait({gone}, timeout=1)
-            await _cancelled(gone)
+            await cancelled(gone)
             await self._watch.close()
 
     async def _until_over(self, pump: asyncio.Task[None], gone: asyncio.Task[None], send: Send) -> None:
@@ -158,12 +158,12 @@ class WatchStream:
             await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-async def _until_disconnect(receive: Receive) -> None:
+async def until_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def cancelled(task: asyncio.Task[None]) -> None:
     """Waits for the task's end, which is asked for. What it failed with was said elsewhere."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, TimeoutError):

@@ -64,7 +64,6 @@ class CrashAt(NamedTuple):
 
 
 NONE = Faults()
-SOME = Faults(refused=0.02, lost=0.02, slow=0.05, crash=0.002, watch_ends=0.01, watch_expires=0.003, watch_lags=0.02)
 
 
 class FaultyObjects:

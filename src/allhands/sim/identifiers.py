@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+from allhands.model.identifiers import NAME_ALPHABET, SUFFIX_LENGTH, uid_text
 
 
 class SeededIds:
@@ -12,8 +12,7 @@ class SeededIds:
         self._random = random.Random(f"ids {seed}")  # noqa: S311 (a name, not a secret)
 
     def uid(self) -> str:
-        text = f"{self._random.getrandbits(128):032x}"
-        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+        return uid_text(self._random.getrandbits(128))
 
     def suffix(self) -> str:
-        return "".join(self._random.choices(_ALPHABET, k=5))
+        return "".join(self._random.choices(NAME_ALPHABET, k=SUFFIX_LENGTH))

@@ -6,19 +6,14 @@ From it come completion and waiting times, and how long an ideal scheduler would
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from allhands.api.kinds import Resource
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from allhands.ports import Event
-
-PODS: Final = Resource("", "v1", "pods")
-JOBS: Final = Resource("batch", "v1", "jobs")
 
 
 class PodRun(msgspec.Struct):
@@ -37,7 +32,6 @@ class JobRun(msgspec.Struct):
     """When its first pod ran."""
     ended: float | None = None
     succeeded: bool = False
-    queue: str = ""
     pods: dict[str, PodRun] = msgspec.field(default_factory=dict)
 
 
@@ -79,8 +73,8 @@ class JobLog:
         self.jobs: dict[str, JobRun] = {}
         self.ended = 0
 
-    def submitted(self, name: str, seconds: float, queue: str = "") -> None:
-        self.jobs[name] = JobRun(name, seconds, queue=queue)
+    def submitted(self, name: str, seconds: float) -> None:
+        self.jobs[name] = JobRun(name, seconds)
 
     def see_pod(self, event: Event, seconds: float) -> None:
         pod = _pods.decode(event.raw)
@@ -116,7 +110,7 @@ def ideal_makespan_seconds(jobs: Sequence[JobRun], capacity_pods: int) -> float:
     begin = min((job.submitted for job in jobs), default=0.0)
     last = begin
     for job in sorted(jobs, key=lambda it: (it.submitted, it.name)):
-        runs = sorted((pod.ended - pod.started for pod in job.pods.values() if pod.ended is not None), reverse=True)
+        runs = sorted(pod_run_seconds([job]), reverse=True)
         now = max(now, job.submitted)
         need = min(len(runs), capacity_pods)
         while free < need or (ends and ends[0] <= now):
@@ -130,5 +124,6 @@ def ideal_makespan_seconds(jobs: Sequence[JobRun], capacity_pods: int) -> float:
     return last - begin
 
 
-def area_pod_seconds(jobs: Sequence[JobRun]) -> float:
-    return sum(pod.ended - pod.started for job in jobs for pod in job.pods.values() if pod.ended is not None)
+def pod_run_seconds(jobs: Iterable[JobRun]) -> list[float]:
+    """How long each pod ran that has ended."""
+    return [pod.ended - pod.started for job in jobs for pod in job.pods.values() if pod.ended is not None]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 PER_SECOND: Final = 50
 FORMING: Final = frozenset({Reason.GANG_INCOMPLETE, Reason.SUB_GROUP_INCOMPLETE})
 FORMING_SECONDS: Final = 5.0
+UNSCHEDULABLE: Final = "Unschedulable"
 MESSAGE_LIMIT: Final = 4_096
 TRY_AGAIN_CODES: Final = frozenset({409, 429, 500, 502, 503, 504})
 """The server may answer otherwise another time."""
@@ -206,18 +207,15 @@ class Explainer:
         if self._records.announce(wait.group, said=said):
             await self._records.write(wait.group)
         if home.resource == resources.POD_GROUPS:
-            await self._set_condition(home, "False", "Unschedulable", text)
+            await self._set_condition(home, "False", UNSCHEDULABLE, text)
         self._recorder.record(Record(home.reference, "Warning", "FailedScheduling", text))
 
+    def _condition(self, type: str, status: str, reason: str, text: str) -> Manifest:
+        now = utc_text(int(self._clock.now().timestamp()))
+        return {"type": type, "status": status, "reason": reason, "message": text, "lastTransitionTime": now}
+
     async def _set_condition(self, home: Home, status: str, reason: str, text: str) -> None:
-        condition = {
-            "type": "PodGroupScheduled",
-            "status": status,
-            "reason": reason,
-            "message": text,
-            "lastTransitionTime": utc_text(int(self._clock.now().timestamp())),
-        }
-        patch: Manifest = {"status": {"conditions": [condition]}}
+        patch: Manifest = {"status": {"conditions": [self._condition("PodGroupScheduled", status, reason, text)]}}
         await self._objects.patch(
             home.resource, home.name, "strategic", patch, home.namespace, _OPTIONS, subresource="status"
         )
@@ -226,13 +224,7 @@ class Explainer:
         record = self._watched.pods.get(key)
         if record is None or record.pod.node_name:
             return
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": text,
-            "lastTransitionTime": utc_text(int(self._clock.now().timestamp())),
-        }
+        condition = self._condition("PodScheduled", "False", UNSCHEDULABLE, text)
         patch: Manifest = {"metadata": {"uid": record.pod.uid}, "status": {"conditions": [condition]}}
         await self._objects.patch(
             resources.PODS, record.pod.name, "strategic", patch, record.pod.namespace, _OPTIONS, subresource="status"
