@@ -10,6 +10,7 @@ from allhands.cli.cluster import cluster_options, sentence_of, speak
 from allhands.cli.options import Subject, near_misses
 
 if TYPE_CHECKING:
+    from allhands.api.document import Manifest
     from allhands.api.kinds import Resource
     from allhands.cli.cluster import Session, Target
     from allhands.cli.manifests import Wanted
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 WAITABLE = {"Job": "job", "Pod": "pod", "PodGroup": "podgroup"}
 MANAGER = "allhands-submit"
+_CLUSTERS_OWN = ("resourceVersion", "managedFields")
 
 
 @click.command("submit", short_help="Create or update what files describe, in a queue and as a gang if wanted.")
@@ -130,11 +132,18 @@ async def _write(
     name = str(it.manifest["metadata"]["name"])
     before = await session.objects.get(resource, name, namespace)
     after = await session.objects.patch(resource, name, "merge", it.manifest, namespace, options)
-    return after, "unchanged" if _version(before) == _version(after) else "configured"
+    return after, "configured" if is_changed(before, after) else "unchanged"
 
 
-def _version(document: Document) -> str:
-    return str(document.manifest()["metadata"].get("resourceVersion", ""))
+def is_changed(before: Document, after: Document) -> bool:
+    """Beyond what the cluster itself writes at any moment, also between our two looks."""
+    return _as_written(before) != _as_written(after)
+
+
+def _as_written(document: Document) -> Manifest:
+    manifest = document.manifest()
+    metadata = {key: value for key, value in manifest["metadata"].items() if key not in _CLUSTERS_OWN}
+    return {key: value for key, value in manifest.items() if key != "status"} | {"metadata": metadata}
 
 
 class _Kinds:

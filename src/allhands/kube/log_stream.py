@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,8 @@ import aiohttp
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.kube.objects import REQUEST_SECONDS, path_to, refusal, tls_context
+from allhands.kube.connections import UNLIMITED, Connector, tls_context
+from allhands.kube.objects import REQUEST_SECONDS, path_to, refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -28,7 +28,7 @@ class LogStream:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> LogStream:
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(self._access))
+        connector = Connector(tls_context(self._access), UNLIMITED)
         self._session = aiohttp.ClientSession(connector=connector)
         return self
 
@@ -36,7 +36,6 @@ class LogStream:
         del reason
         if self._session is not None:
             await self._session.close()
-            await asyncio.sleep(0)
 
     def _headers(self) -> dict[str, str]:
         token = self._access.token

@@ -7,10 +7,7 @@ decodes them. Every refusal of the server becomes a `StatusError`; a broken conn
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import ssl
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -19,6 +16,7 @@ import aiohttp
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
+from allhands.kube.connections import UNLIMITED, Connector, tls_context
 from allhands.kube.counting import request_trace
 from allhands.ports import (
     DEFAULT_DELETE,
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS = 64
 REQUEST_SECONDS = 60
-TURNS_TO_CLOSE = 5
-"""Closed connections let go of their sockets in the event loop's next turns, not at once."""
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _PATCH_TYPES: dict[str, str] = {
     "json": "application/json-patch+json",
@@ -87,9 +83,8 @@ class KubeObjects:
     async def __aenter__(self) -> KubeObjects:
         tls = tls_context(self._access)
         traces = [] if self._metrics is None else [request_trace(self._metrics)]
-        connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=tls)
-        self._session = aiohttp.ClientSession(connector=connector, trace_configs=traces)
-        self._watches = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls), trace_configs=[*traces])
+        self._session = aiohttp.ClientSession(connector=Connector(tls, MAX_CONNECTIONS), trace_configs=traces)
+        self._watches = aiohttp.ClientSession(connector=Connector(tls, UNLIMITED), trace_configs=[*traces])
         return self
 
     async def __aexit__(self, *reason: object) -> None:
@@ -97,8 +92,6 @@ class KubeObjects:
         for session in (self._session, self._watches):
             if session is not None:
                 await session.close()
-        for _ in range(TURNS_TO_CLOSE):
-            await asyncio.sleep(0)
 
     def _headers(self) -> dict[str, str]:
         token = self._access.token
@@ -356,18 +349,3 @@ def refusal(code: int, raw: bytes) -> StatusError:
         if isinstance(status, dict) and status.get("kind") == "Status":
             return status_from(status)
     return StatusError(code, "", raw.decode(errors="replace")[:500] or f"HTTP {code} without a body")
-
-
-def tls_context(access: Access) -> ssl.SSLContext:
-    """Verifies the server unless the kubeconfig says otherwise; shows our certificate if we have one."""
-    context = ssl.create_default_context(cadata=access.ca_pem.decode() if access.ca_pem else None)
-    if access.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if access.client_certificate_pem:
-        # The standard library loads client certificates from files only.
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(access.client_certificate_pem + b"\n" + access.client_key_pem)
-            file.flush()
-            context.load_cert_chain(file.name)
-    return context

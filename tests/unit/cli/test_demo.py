@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -10,12 +11,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 COMMAND = Path(sys.executable).parent / "allhands"
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
+PAINTED_JOB = re.compile(r"node-\w+ \[[a-z]")
+"""A node with a GPU that some job holds."""
 JOBS = ("resnet", "whisper", "sweep", "hotfix", "gpt", "eval", "llama", "prepare", "train", "allreduce")
 
 
@@ -106,39 +112,45 @@ def test_it_says_what_to_try_next(shown: Shown) -> None:
 
 
 def test_a_signal_ends_it_and_everything_that_it_began(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [COMMAND, "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert process.stdout is not None
-    while "resnet runs" not in (line := process.stdout.readline()):
-        assert line, "it ended before anything ran"
-    process.send_signal(signal.SIGTERM)
-    _, complaints = process.communicate(timeout=30)
+    ) as process:
+        assert process.stdout is not None
+        while "resnet runs" not in (line := process.stdout.readline()):
+            assert line, "it ended before anything ran"
+        process.send_signal(signal.SIGTERM)
+        _, complaints = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM
     assert complaints == "Ended early; the cluster is gone and left nothing behind.\n"
     assert list(tmp_path.iterdir()) == []
 
 
+def _shown(terminal: int) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while chunk := os.read(terminal, 65536):
+            yield decoder.decode(chunk)
+    except OSError:  # how Linux says that nobody writes any more
+        return
+
+
 def test_on_a_terminal_it_paints_the_cluster_and_ctrl_c_restores_everything(tmp_path: Path) -> None:
     reading, writing = pty.openpty()
     known = {**os.environ, "TERM": "xterm", "COLUMNS": "90", "LINES": "30", "TMPDIR": str(tmp_path), "NO_COLOR": "1"}
-    process = subprocess.Popen([COMMAND, "demo"], stdin=writing, stdout=writing, stderr=writing, env=known)
-    os.close(writing)
-    text = ""
-    while "node-a1 [rrrr]" not in text:
-        text += os.read(reading, 65536).decode()
-    process.send_signal(signal.SIGINT)
-    try:
-        while chunk := os.read(reading, 65536):
-            text += chunk.decode()
-    except OSError:  # how Linux says that nobody writes any more
-        pass
+    text, is_interrupted = "", False
+    with subprocess.Popen([COMMAND, "demo"], stdin=writing, stdout=writing, stderr=writing, env=known) as process:
+        os.close(writing)
+        for chunk in _shown(reading):
+            text += chunk
+            if not is_interrupted and PAINTED_JOB.search(text):
+                process.send_signal(signal.SIGINT)
+                is_interrupted = True
     os.close(reading)
-    assert process.wait(30) == 128 + signal.SIGINT
+    assert process.returncode == 128 + signal.SIGINT, text
     assert text.startswith("\033[?25l")  # the cursor is hidden while it paints
     assert text.rstrip().endswith("\033[J\033[?25hEnded early; the cluster is gone and left nothing behind.")
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from allhands.cli import root
+from allhands.cli.submit import is_changed
 from allhands.cli.table_text import MAX_WIDTH
+from allhands.ports import Document
 from tests.unit.cli.running_cluster import JOBS, RunningCluster
 
 if TYPE_CHECKING:
@@ -163,6 +165,17 @@ def test_submit_creates_then_finds_unchanged_then_configures(cluster: RunningClu
     refused = submit(cluster, first)
     assert refused.exit_code == 1
     assert "field is immutable" in refused.stderr
+
+
+def test_a_status_written_meanwhile_is_no_change_of_what_was_submitted() -> None:
+    def seen(version: str, **more: Any) -> Document:
+        metadata = {"name": "train", "resourceVersion": version, "managedFields": [{"time": version}]}
+        return Document(json.dumps({"metadata": metadata | more.pop("metadata", {}), **more}).encode())
+
+    before = seen("1", spec={"parallelism": 1})
+    assert not is_changed(before, seen("2", spec={"parallelism": 1}, status={"active": 1}))
+    assert is_changed(before, seen("2", spec={"parallelism": 2}))
+    assert is_changed(before, seen("2", spec={"parallelism": 1}, metadata={"labels": {"team": "a"}}))
 
 
 def test_submit_writes_the_queue_and_the_gang(cluster: RunningCluster) -> None:
