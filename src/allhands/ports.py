@@ -66,11 +66,22 @@ class Page(msgspec.Struct, frozen=True):
     remaining: int | None = None
 
 
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """Which object it is, and at which version."""
+
+    key: str
+    """`namespace/name`, or the name alone of what has no namespace."""
+    uid: str
+    version: int
+
+
 class Event(msgspec.Struct, frozen=True):
     """One change of a watched collection. The object of an ERROR is a `Status`."""
 
     type: EventType
     raw: bytes
+    head: Head | None = None
+    """What `raw` begins with, from who knows it without looking."""
 
     def manifest(self) -> Manifest:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]

@@ -72,7 +72,8 @@ def _faults(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError
             if value is not None or not any(isinstance(it, inspect.NoneType) for it in kind.types):
                 others = [it for it in kind.types if not isinstance(it, inspect.NoneType)]
                 # A value is reported by the first type that it could have been meant as.
-                yield from _faults(value, others[0], path)
+                meant = next((it for it in others if _could_be(value, it)), others[0])
+                yield from _faults(value, meant, path)
         case inspect.Metadata():
             yield from _faults(value, kind.type, path)
         case inspect.StructType():
@@ -117,7 +118,8 @@ def _struct_faults(value: object, kind: inspect.StructType, path: str) -> Iterat
         try:
             msgspec.convert(value, kind.cls)
         except msgspec.ValidationError as error:
-            yield FieldError(Fault.INVALID, path or "document", detail=str(error).partition(" - at `")[0])
+            detail, _, below = str(error).partition(" - at `$")
+            yield FieldError(Fault.INVALID, f"{path}{below.rstrip('`')}".lstrip(".") or "document", detail=detail)
 
 
 def _leaf_faults(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError]:
@@ -131,6 +133,21 @@ def _leaf_faults(value: object, kind: inspect.Type, path: str) -> Iterator[Field
         yield FieldError(Fault.INVALID, path, shown(value), problem)
     elif isinstance(kind, inspect.StrType) and kind.min_length and not value:
         yield FieldError(Fault.INVALID, path, "", "must not be empty")
+
+
+def _could_be(value: object, kind: inspect.Type) -> bool:
+    """Whether the one was written for the other, right or wrong."""
+    match kind:
+        case inspect.Metadata():
+            return _could_be(value, kind.type)
+        case inspect.StructType() | inspect.DictType():
+            return isinstance(value, dict)
+        case inspect.ListType() | inspect.VarTupleType():
+            return isinstance(value, list | tuple)
+        case inspect.LiteralType() | inspect.EnumType() | inspect.StrType():
+            return isinstance(value, str)
+        case _:
+            return _has_type(value, kind)
 
 
 def _has_type(value: object, kind: inspect.Type) -> bool:

@@ -161,6 +161,9 @@ class StatusError(Exception):
         self.details = details
         self.warnings: tuple[str, ...] = ()
         """What was odd in the request besides; a client is told although it was refused."""
+        self.may_have_happened = False
+        """A write of which nobody knows whether it was done: its answer was lost, or the server gave up waiting. Read
+        back before doing it again."""
 
     def status(self) -> Manifest:
         status: Manifest = {

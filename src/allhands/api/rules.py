@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allhands.api.errors import FieldError
 
 
-def _leave(_object: Manifest) -> None:
+def leave(_object: Manifest) -> None:
     return None
 
 
@@ -44,10 +44,14 @@ def _accept_both(_new: Manifest, _old: Manifest) -> list[FieldError]:
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour of one kind. Every function that changes an object does so in place."""
 
-    default: Callable[[Manifest], None] = _leave
+    default: Callable[[Manifest], None] = leave
     """Fills absent fields, on every write, as the versioned defaults of the real server do."""
 
-    prepare_create: Callable[[Manifest], None] = _leave
+    default_status: Callable[[Manifest], None] | None = None
+    """What `default` does to a stored object when nothing but its status has changed, where somebody has said so: the
+    rest of it went through before, and that need not be done again for every report about it."""
+
+    prepare_create: Callable[[Manifest], None] = leave
     """What the server owns at birth: drops a status the client sent, sets the first phase."""
 
     validate_create: Callable[[Manifest], list[FieldError]] = _accept

@@ -14,6 +14,8 @@ from allhands.api.schema.definitions import META
 from allhands.api.schema.typed import TypedSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
 
@@ -31,6 +33,38 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Envelope)
 _encoder = msgspec.json.Encoder()
 _metadata = TypedSchema(META + "ObjectMeta")
+
+
+class Texts(msgspec.Struct, forbid_unknown_fields=True):
+    """The same, with nothing decoded. No text: the object has no such part."""
+
+    metadata: msgspec.Raw
+    spec: msgspec.Raw
+    kind: str = ""
+    apiVersion: str = ""  # noqa: N815 (the API's own name)
+    status: msgspec.Raw = msgspec.Raw(b"")
+
+
+_texts = msgspec.json.Decoder(Texts)
+_VERSION = b'"resourceVersion":"'
+
+
+def texts_of(raw: bytes) -> Texts:
+    """The parts of an object that this server stored."""
+    return _texts.decode(raw)
+
+
+def rewritten(texts: Texts, spec: bytes, status: bytes) -> Callable[[int], bytes] | None:
+    """Given a version, the object's text with that, this spec and this status. None if it is not plain where the
+    version stands: a label may have that name too."""
+    metadata = bytes(texts.metadata)
+    begin = metadata.find(_VERSION) + len(_VERSION)
+    if begin < len(_VERSION) or metadata.find(_VERSION, begin) >= 0:
+        return None
+    head = f'{{"kind":"{texts.kind}","apiVersion":"{texts.apiVersion}","metadata":'.encode() + metadata[:begin]
+    end = (b',"status":', status, b"}") if status else (b"}",)
+    tail = b"".join((metadata[metadata.index(b'"', begin) :], b',"spec":', spec, *end))
+    return lambda version: b"%b%d%b" % (head, version, tail)
 
 
 def opened(kind: Kind, body: Manifest | bytes) -> Envelope | None:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from allhands.store.record import Record
 
 DEFAULT_WINDOW = 10_000
@@ -70,14 +67,9 @@ class Journal:
             position -= 1
         return position
 
-    def since(self, position: int) -> Iterator[Change]:
-        """The changes from `position` on. The window must not move while iterating."""
-        offset = position - self.first_position
-        if offset > len(self._changes) // 2:
-            # A deque reaches its middle slowly; most readers are near the end.
-            tail = len(self._changes) - offset
-            return reversed(list(islice(reversed(self._changes), tail)))
-        return islice(self._changes, offset, None)
+    def at(self, position: int) -> Change:
+        """The change at a position that the window still holds."""
+        return self._changes[position - self.first_position]
 
     def undone_to(self, version: int) -> dict[tuple[str, str], Record | None]:
         """What changed since `version`: for each such object its record back then, None if there was none."""

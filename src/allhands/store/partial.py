@@ -1,4 +1,4 @@
-"""Merge patches that leave most of an object as it is: the status alone, or the metadata alone.
+"""Merge patches that leave most of an object as it is: the status alone, the metadata alone, or the spec of a lease.
 
 This is nearly all that a running cluster writes: kubelets report, controllers count, finalizers go. What the patch does
 not touch stays the text that it is. Only what is plainly fine is done here; for anything else the answer is None, and
@@ -17,7 +17,8 @@ from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.schema.definitions import definitions, referenced
 from allhands.api.schema.typed import TypedSchema, drop_nulls
 from allhands.ports import Document
-from allhands.store.envelope import closed, in_order, stored
+from allhands.store.admission import admit_update
+from allhands.store.envelope import closed, in_order, rewritten, stored, texts_of
 from allhands.store.record import shown
 from allhands.store.writing import keep_server_metadata, put
 
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 
 _PRECONDITIONS: Final = frozenset({"uid", "resourceVersion"})
 _NULL: Final = b"null"
+KNOWN_SPECS: Final = 1024
 
 
 @functools.cache
-def _status_schema(definition: str) -> TypedSchema | None:
-    status = definitions().get(definition, {}).get("properties", {}).get("status")
-    name = referenced(status) if status is not None else None
+def _part_schema(definition: str, part: str) -> TypedSchema | None:
+    declared = definitions().get(definition, {}).get("properties", {}).get(part)
+    name = referenced(declared) if declared is not None else None
     return None if name is None else TypedSchema(name)
 
 
@@ -48,35 +50,101 @@ def _stands(metadata: Any, record: Record) -> bool:
 
 
 def patch_status(store: Store, kind: Kind, record: Record, changes: Any, options: WriteOptions) -> Document | None:
-    schema = None if kind.custom else _status_schema(kind.definition)
+    schema = None if kind.custom else _part_schema(kind.definition, "status")
     if schema is None or not isinstance(changes, dict) or not isinstance(changes.get("status"), dict):
         return None
     if not changes.keys() <= {"status", "metadata"} or not _stands(changes.get("metadata", {}), record):
         return None
     try:
-        envelope = stored(record.raw)
+        texts = texts_of(record.raw)
     except msgspec.MsgspecError:
         return None
-    old = _document(kind, envelope.metadata, _worked(bytes(envelope.spec)), _worked(bytes(envelope.status)))
+    metadata, spec = msgspec.json.decode(texts.metadata), bytes(texts.spec)
+    rules = kind.rules
+    knows = rules.default_status is not None
+    old = _document(
+        kind, metadata, _known_spec(spec) if knows else _worked(spec), _worked(bytes(texts.status) or b"{}")
+    )
     try:
-        status = schema.normal_form(merge_patch(old["status"], changes["status"]))
+        status = schema.normal_form(_merged(old["status"], changes["status"]))
     except msgspec.ValidationError:
         return None
-    new = _document(kind, envelope.metadata, old["spec"], status)
-    kind.rules.default(new)
-    kind.rules.prepare_status(new, old)
-    if kind.rules.validate_status(new, old):
+    new = _document(kind, metadata, old["spec"], status)
+    (rules.default_status or rules.default)(new)
+    rules.prepare_status(new, old)
+    if rules.validate_status(new, old):
         return None
     if new["status"] == old["status"]:
         return Document(shown(kind, record.raw))
     fields = tuple(kind.select(new))
-    document = closed(kind, dict(envelope.metadata), bytes(envelope.spec), schema.encoded(new["status"]))
-    return put(store, kind, record, document, (), options, fields)
+    text = schema.encoded_finished(new["status"])
+    at = None if options.dry_run or "deletionTimestamp" in metadata else rewritten(texts, spec, text)
+    if at is None:
+        return put(store, kind, record, closed(kind, metadata, spec, text), (), options, fields)
+    return Document(shown(kind, store.commit_text(store.collection(kind), record, at, fields).raw))
+
+
+def patch_spec(store: Store, kind: Kind, record: Record, changes: Any, options: WriteOptions) -> Document | None:
+    """Of kinds that are nothing but a spec, such as leases, which every node renews all the time."""
+    if kind.custom or kind.has_status or kind.has_generation or options.dry_run:
+        return None
+    schema = _part_schema(kind.definition, "spec")
+    if schema is None or not isinstance(changes, dict) or changes.keys() != {"spec"}:
+        return None
+    if not isinstance(changes["spec"], dict):
+        return None
+    try:
+        texts = texts_of(record.raw)
+    except msgspec.MsgspecError:
+        return None
+    metadata = msgspec.json.decode(texts.metadata)
+    if texts.status or "deletionTimestamp" in metadata:
+        return None
+    head = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+    old = head | {"spec": _worked(bytes(texts.spec))}
+    try:
+        new = head | {"spec": schema.normal_form(_merged(old["spec"], changes["spec"]))}
+    except msgspec.ValidationError:
+        return None
+    kind.rules.default(new)
+    admit_update(kind, new, old)
+    kind.rules.prepare_update(new, old)
+    if kind.rules.validate_update(new, old):
+        return None
+    if new["spec"] == old["spec"]:
+        return Document(shown(kind, record.raw))
+    at = rewritten(texts, schema.encoded_finished(new["spec"]), b"")
+    if at is None:
+        return None
+    fields = tuple(kind.select(new))
+    return Document(shown(kind, store.commit_text(store.collection(kind), record, at, fields).raw))
+
+
+def _merged(target: Manifest, patch: Manifest) -> Manifest:
+    """A merge patch without a copy of what it leaves, for a schema to work on: that makes new values of everything, and
+    drops nulls inside of lists."""
+    merged = dict(target)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            before = merged.get(name)
+            merged[name] = _merged(before if isinstance(before, dict) else {}, value)
+        else:
+            merged[name] = value
+    return merged
 
 
 def _worked(text: bytes) -> Any:
     decoded = msgspec.json.decode(text)
     return drop_nulls(decoded) if _NULL in text else decoded
+
+
+@functools.lru_cache(maxsize=KNOWN_SPECS)
+def _known_spec(text: bytes) -> Any:
+    """A stored spec for rules to read, and for nobody to change: the next report about the pod, or about one like it,
+    comes soon."""
+    return _worked(text)
 
 
 def _document(kind: Kind, metadata: Manifest, spec: Any, status: Any) -> Manifest:

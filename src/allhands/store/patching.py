@@ -18,7 +18,7 @@ from allhands.api.patch.values import go_text
 from allhands.api.schema.diagnosis import Diagnosis
 from allhands.ports import DEFAULT_WRITE, Document, PatchType, WriteOptions
 from allhands.store import bodies
-from allhands.store.partial import patch_metadata, patch_status
+from allhands.store.partial import patch_metadata, patch_spec, patch_status
 from allhands.store.writing import replace, settle_namespace
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def patch(
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
     if patch_type == "merge":
-        part = patch_status if subresource == "status" else patch_metadata
-        if (done := part(store, kind, record, changes, options)) is not None:
-            return done
+        for part in (patch_status,) if subresource == "status" else (patch_metadata, patch_spec):
+            if (done := part(store, kind, record, changes, options)) is not None:
+                return done
     patched = _apply(kind, record.manifest() | {"apiVersion": kind.api_version}, patch_type, changes)
     if patch_type == "strategic":
         _ignore_stated_kind(kind, patched)

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from allhands.ports import Head
+
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
 
 Key: TypeAlias = tuple[str, str]
 """(namespace, name); the namespace of cluster-wide objects is empty."""
+Fields: TypeAlias = tuple[str, ...]
+"""The values of a kind's selectable fields, in their order."""
 
 _encoder = msgspec.json.Encoder()
 _MARK = b'"deletionTimestamp":'
@@ -25,7 +29,7 @@ _NO_LABELS: dict[str, str] = {}
 class Record:
     """An object at one version."""
 
-    __slots__ = ("fields", "key", "labels", "owners", "raw", "uid", "version")
+    __slots__ = ("_head", "fields", "key", "labels", "owners", "raw", "uid", "version")
 
     def __init__(
         self,
@@ -34,7 +38,7 @@ class Record:
         version: int,
         raw: bytes,
         labels: dict[str, str],
-        fields: tuple[str, ...],
+        fields: Fields,
         owners: tuple[str, ...],
     ) -> None:
         self.key = key
@@ -43,21 +47,30 @@ class Record:
         self.raw = raw
         self.labels = labels
         self.fields = fields
-        """Values of the kind's selectable fields, in their order."""
         self.owners = owners
         """The uids of the owners."""
+        self._head: Head | None = None
 
     @property
     def is_marked(self) -> bool:
         """Whether somebody asked for its deletion."""
         return _MARK in self.raw and "deletionTimestamp" in self.manifest()["metadata"]
 
+    @property
+    def head(self) -> Head:
+        """What its text begins with; watchers share it."""
+        head = self._head
+        if head is None:
+            namespace, name = self.key
+            head = self._head = Head(f"{namespace}/{name}" if namespace else name, self.uid, self.version)
+        return head
+
     def manifest(self) -> Manifest:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
 
 
 def make_record(
-    kind: Kind, document: Manifest, version: int, fields: tuple[str, ...] | None = None, *, finished: bool = True
+    kind: Kind, document: Manifest, version: int, fields: Fields | None = None, *, finished: bool = True
 ) -> Record:
     """The record of a document that is about to be stored at `version`, which is written into the document. Who knows
     its selectable `fields` already may leave its spec undecoded; a document that is not in stored form yet is brought

@@ -23,11 +23,11 @@ from allhands.store.writing import create
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from allhands.api.document import Manifest
     from allhands.ports import Clock, Ids
-    from allhands.store.record import Key
+    from allhands.store.record import Fields, Key
 
 
 _LOOKED_UP_VERSIONS = {"workloads": "v1alpha2"}
@@ -82,7 +82,7 @@ class Store:
         collection: Collection,
         old: Record | None,
         document: Manifest | None,
-        fields: tuple[str, ...] | None = None,
+        fields: Fields | None = None,
         *,
         finished: bool = True,
     ) -> Record:
@@ -96,6 +96,15 @@ class Store:
             if document is None
             else make_record(collection.kind, document, self.version, fields, finished=finished)
         )
+        return self._take_in(collection, old, new)
+
+    def commit_text(self, collection: Collection, old: Record, text: Callable[[int], bytes], fields: Fields) -> Record:
+        """The same, of an object whose name, labels and owners stay; `text` is what is stored, given the version."""
+        self.version += 1
+        new = Record(old.key, old.uid, self.version, text(self.version), old.labels, fields, old.owners)
+        return self._take_in(collection, old, new)
+
+    def _take_in(self, collection: Collection, old: Record | None, new: Record | None) -> Record:
         record = new or old
         assert record is not None
         self._index(collection, old, new)

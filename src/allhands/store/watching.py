@@ -76,9 +76,15 @@ class StoreWatch:
             event = self.poll()
             if event is not None:
                 return event
-            if self._ended or self._collection.closed:
+            if not await self.more():
                 raise StopAsyncIteration
-            await self._collection.journal.changed()
+
+    async def more(self) -> bool:
+        """Returns when there may be more to `poll`; False if there never will be."""
+        if self._ended or self._collection.closed:
+            return False
+        await self._collection.journal.changed()
+        return True
 
     def poll(self) -> Event | None:
         """The next event if there is one already."""
@@ -93,7 +99,8 @@ class StoreWatch:
             return self._expire()
         if self._position == journal.end_position:
             return self._due_bookmark()
-        for change in journal.since(self._position):
+        while self._position < journal.end_position:
+            change = journal.at(self._position)
             self._position += 1
             self._version = change.version
             event = self._event(change)
@@ -114,7 +121,7 @@ class StoreWatch:
         if self._chunk:
             record = self._chunk.pop()
             self._after = record.key
-            return Event("ADDED", shown(self._kind, record.raw))
+            return Event("ADDED", shown(self._kind, record.raw), record.head)
         self._initial_version = None
         if not self._mark_initial_end:
             return None
@@ -134,7 +141,7 @@ class StoreWatch:
         now = new is not None and self._wanted.matches(new)
         if now:
             assert new is not None
-            return Event("MODIFIED" if before else "ADDED", shown(self._kind, new.raw))
+            return Event("MODIFIED" if before else "ADDED", shown(self._kind, new.raw), new.head)
         if before:
             assert old is not None
             return Event("DELETED", shown(self._kind, with_version(old, change.version)))

@@ -3,6 +3,7 @@ objects may no longer use (leading zeros, IPv4 inside IPv6)."""
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 
@@ -11,6 +12,7 @@ _NO_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
+@functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return None if "%" in text else ipaddress.ip_address(text)

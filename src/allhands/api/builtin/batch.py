@@ -7,11 +7,12 @@ from typing import Final
 from allhands.api.builtin.cron_job import default_cron_job, validate_cron_job, validate_cron_job_update
 from allhands.api.builtin.job import default_job, prepare_job, prepare_job_update, validate_job, validate_job_update
 from allhands.api.builtin.job_status import validate_job_status
-from allhands.api.rules import Rules
+from allhands.api.rules import Rules, leave
 
 RULES: Final = {
     "Job": Rules(
         default=default_job,
+        default_status=leave,
         prepare_create=prepare_job,
         validate_create=validate_job,
         prepare_update=prepare_job_update,

@@ -40,6 +40,10 @@ def _default(pod: Manifest) -> None:
     default_pod_spec(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
+    _default_status(pod)
+
+
+def _default_status(pod: Manifest) -> None:
     if pod.get("status"):
         _align_addresses(pod["status"])
 
@@ -214,6 +218,7 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
 RULES: dict[str, Rules] = {
     "Pod": Rules(
         default=_default,
+        default_status=_default_status,
         prepare_create=_prepare_create,
         validate_create=_validate_create,
         validate_update=_validate_update,
