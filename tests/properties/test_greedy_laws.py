@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allhands.core.greedy import greedy_picks
+from allhands.core.greedy import greedy_picks, on_few_nodes
 from allhands.core.policy import Policy
 from allhands.core.room import Room
 from allhands.core.scores.allocated import BinPack, LeastAllocated, MostAllocated
@@ -89,6 +89,37 @@ def test_k_at_once_are_k_one_by_one(policy: Policy, seed: int) -> None:
         room.take(state.request, pick)
         one_by_one += pick
     assert at_once == one_by_one
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@settings(max_examples=examples(100))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_filling_a_few_nodes_is_choosing_one_by_one_or_is_left_to_others(policy: Policy, seed: int) -> None:
+    """What is used where there are very many nodes, tried on a few."""
+    chance = random.Random(seed)
+    room = _room(chance)
+    state = _state(chance, room, policy)
+    count = chance.choice((2, 3, 7, 20, 60))
+    state.refresh(room)
+    before = state.key.tolist()
+    found = on_few_nodes(state, room, count)
+    assert state.key.tolist() == before
+    assert found is None or found == greedy_picks(state, room, count, None)
+
+
+@settings(max_examples=examples(100))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_rows_touched_since_a_place_in_the_log_are_those_that_it_names_from_there(seed: int) -> None:
+    chance = random.Random(seed)
+    room = _room(chance)
+    places = [0]
+    for _ in range(20):
+        room.log.extend(chance.choices(range(len(room.columns)), k=chance.choice((0, 1, 1, 5))))
+        places.append(len(room.log))
+        place = chance.choice(places[-4:] if chance.random() < 0.8 else places)
+        touched = list(room.touched_since(place))
+        assert len(touched) == len(set(touched))
+        assert set(touched) == set(room.log[place:])
 
 
 @settings(max_examples=examples(150))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allhands.lifecycle.instructions import Record
-from allhands.lifecycle.job import reconcile
+from allhands.lifecycle.job import JOBS, reconcile
 from allhands.lifecycle.job.pod import FINALIZER, INDEX, INDEX_FAILURES
 from tests.depth import examples
 from tests.job_world import JobWorld
@@ -107,9 +107,9 @@ def settle_with_crashes(world: JobWorld, chance: random.Random) -> None:
 
 
 def shuffled(instructions: Sequence[Instruction], chance: random.Random) -> list[Instruction]:
-    """Neighbours of one type may be carried out in any order; but of those on one object the first is the first."""
+    """Neighbours of one type on objects of one kind may be carried out in any order, as the performer does."""
     result: list[Instruction] = []
-    for _, run in itertools.groupby(instructions, type):
+    for _, run in itertools.groupby(instructions, lambda it: (type(it), getattr(it, "resource", None))):
         neighbours = list(run)
         chance.shuffle(neighbours)
         result += neighbours
@@ -200,3 +200,24 @@ def test_what_is_decided_stays_decided(spec: dict[str, Any], history: list[tuple
         now = [it for it in world.conditions if it != "Suspended"]
         assert now[: len(decided)] == decided
         decided = now
+
+
+@given(specs(), HISTORIES)
+@settings(max_examples=examples(100))
+def test_it_says_itself_when_its_own_status_makes_more_to_do(
+    spec: dict[str, Any], history: list[tuple[str, int, int]]
+) -> None:
+    """So the shell need not look because a status was written by itself."""
+    world = JobWorld(**spec)
+    for step in (("run", 0, 0), *history):
+        act(world, *step)
+        for _ in range(30):
+            outcome = world.look()
+            doing = [it for it in outcome.instructions if not isinstance(it, Record)]
+            if not doing or world.is_gone:
+                break
+            looks_again = outcome.wake_at_seconds is not None and outcome.wake_at_seconds <= world.now_seconds
+            if not looks_again and all(it.resource == JOBS for it in doing):
+                more = reconcile(world.document, world.observed, world.now_seconds)
+                assert not more.instructions
+                assert more.wake_at_seconds == outcome.wake_at_seconds

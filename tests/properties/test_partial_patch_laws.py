@@ -1,4 +1,4 @@
-"""A merge patch of the status or of the metadata alone gives what an update with the merged object gives."""
+"""A merge patch of one part alone (status, metadata, a lease's spec) gives what an update with the whole gives."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 JOBS = Resource("batch", "v1", "jobs")
 NODES = Resource("", "v1", "nodes")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
 TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", None, "yesterday", 5])
 CONDITIONS = st.lists(
     st.fixed_dictionaries(
@@ -68,7 +69,7 @@ JOB_STATUS = st.fixed_dictionaries(
 METADATA = st.fixed_dictionaries(
     {},
     optional={
-        "labels": st.sampled_from([{"a": "b"}, {"a": None}, {"bad key!": "x"}, None]),
+        "labels": st.sampled_from([{"a": "b"}, {"a": None}, {"bad key!": "x"}, {"resourceVersion": "7"}, None]),
         "annotations": st.sampled_from([{"a": "b"}, {"a": None}, {"x": 5}]),
         "finalizers": st.sampled_from([["example.com/a"], [], None, ["bad"]]),
         "uid": st.sampled_from(["wrong"]),
@@ -80,11 +81,23 @@ METADATA = st.fixed_dictionaries(
         "ownerReferences": st.sampled_from([[], None, [{"kind": "Job"}]]),
     },
 )
+LEASE_SPEC = st.fixed_dictionaries(
+    {},
+    optional={
+        "holderIdentity": st.sampled_from(["a", "b", "", None, 3]),
+        "leaseDurationSeconds": st.sampled_from([40, 0, -1, None, "x"]),
+        "renewTime": st.sampled_from(["2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00Z", None, "soon"]),
+        "leaseTransitions": st.sampled_from([0, 1, -1, None]),
+        "strategy": st.sampled_from(["OldestEmulationVersion", None]),
+        "unknown": st.just({"a": 1}),
+    },
+)
 SPEC: dict[str, Any] = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}
 OBJECTS: dict[Resource, dict[str, Any]] = {
     PODS: {"metadata": {"name": "it", "labels": {"a": "a"}}, "spec": SPEC},
     JOBS: {"metadata": {"name": "it"}, "spec": {"template": {"spec": SPEC}}},
     NODES: {"metadata": {"name": "it"}},
+    LEASES: {"metadata": {"name": "it"}, "spec": {"holderIdentity": "a", "leaseTransitions": 1}},
 }
 
 
@@ -117,6 +130,24 @@ def outcome(verb: Coroutine[Any, Any, Any]) -> Any:
     ),
 )
 def test_a_patch_of_a_part_is_an_update_with_the_whole(resource: Resource, patches: list[dict[str, Any]]) -> None:
+    check_patches(resource, patches)
+
+
+@settings(max_examples=examples(100))
+@given(
+    patches=st.lists(
+        st.builds(lambda spec: {"spec": spec}, LEASE_SPEC | st.none())
+        | st.builds(lambda spec, meta: {"spec": spec, "metadata": meta}, LEASE_SPEC, METADATA)
+        | st.builds(lambda meta: {"metadata": meta}, METADATA),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_so_is_one_of_a_lease(patches: list[dict[str, Any]]) -> None:
+    check_patches(LEASES, patches)
+
+
+def check_patches(resource: Resource, patches: list[dict[str, Any]]) -> None:
     patched = InProcessObjects(Store(ManualClock(), CountingIds()))
     updated = InProcessObjects(Store(ManualClock(), CountingIds()))
     namespace = "" if resource == NODES else "default"

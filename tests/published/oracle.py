@@ -117,8 +117,13 @@ def _promised(clock: _Clock, first: int) -> int:
     return moment
 
 
-def resorting(jobs: Sequence[TraceJob], units: int, score: Score, way: str) -> list[int]:
-    """When each job starts: `strict`, nobody passes the first; `greedy`, all who fit; `easy`, who does not delay it."""
+def resorting(
+    jobs: Sequence[TraceJob], units: int, score: Score, way: str, *, spares_only_needed: bool = False
+) -> list[int]:
+    """When each job starts: `strict`, nobody passes the first; `greedy`, all who fit; `easy`, who does not delay it.
+
+    What textbooks leave open about `easy` is as the core has it, or else (`spares_only_needed`) as the table has it.
+    """
     clock = _Clock(jobs, units)
     while clock.step():
         if clock.next_event <= clock.now:
@@ -133,7 +138,7 @@ def resorting(jobs: Sequence[TraceJob], units: int, score: Score, way: str) -> l
                 elif way == "strict":
                     break
                 elif way == "easy":
-                    reserved = _reservation(clock, number)
+                    reserved = (_needed if spares_only_needed else _reservation)(clock, number)
             elif clock.fits(number):
                 moment, spare = reserved
                 if clock.now + jobs[number].expected_seconds > moment:
@@ -156,6 +161,17 @@ def _reservation(clock: _Clock, first: int) -> tuple[int, int]:
         is_last_then = position + 1 == len(ends) or ends[position + 1][0] > moment
         if free >= width and is_last_then:
             return moment, free - width
+    raise AssertionError("it is wider than the machine")
+
+
+def _needed(clock: _Clock, first: int) -> tuple[int, int]:
+    """The same, with what those leave that it takes, one after the other as they came where they end together; and
+    whoever has outlived its request is expected to end at once."""
+    free, width = clock.free, clock.jobs[first].width
+    for number in sorted(clock.running, key=lambda number: (clock.requested_end_of(number), number)):
+        free += clock.jobs[number].width
+        if free >= width:
+            return clock.requested_end_of(number), free - width
     raise AssertionError("it is wider than the machine")
 
 

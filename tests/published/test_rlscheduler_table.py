@@ -2,7 +2,8 @@
 
 Ten windows of 1,024 jobs, an empty machine at the start of each, mean bounded slowdown of the ten. Two steps: a small
 independent scheduler gives the published numbers on all ten windows; the core gives the same schedule as that one, job
-by job: on one window here, on all ten in `make soak`. docs/traces.md has the tables and what is known about them.
+by job: on one window here, on all ten where that is quick and in `make soak`. docs/traces.md has the tables and what is
+known about them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.depth import SOAK
 from tests.published.oracle import SCORES, committed, resorting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from allhands.sim.traces.job import TraceJob
@@ -34,6 +36,9 @@ JOBS_IN_WINDOW: Final = 1024
 LAST_JOB: Final = 10_000
 COMPARED: Final = WINDOWS if SOAK else WINDOWS[3:4]
 TEN_WINDOWS: Final = WINDOWS
+
+QUICK: Final = ("sjf", "f1")
+"""Without backfill, the core is compared on all ten windows in any case."""
 
 HEURISTICS: Final = ("fcfs", "wfp3-slip", "unicep-slip", "sjf", "f1")
 PUBLISHED: Final = {
@@ -80,7 +85,8 @@ OTHER_SPARE_ROOM: Final = frozenset(
     }
 )
 """Where several jobs are to end in the very second in which the first fits, the table counts the room of those only
-that it needs, and the core that of all; on HPC2N also how late jobs are that outlived their request."""
+that it needs, in the order in which they came, and the core that of all; and where a job has outlived its request
+(HPC2N), the table expects it to end at once, and the core to take twice as long. All that the numbers differ by."""
 
 
 @functools.lru_cache(maxsize=3)
@@ -95,13 +101,13 @@ def window(folder: Path, log: str, first: int) -> list[TraceJob]:
     return jobs_of(folder, log)[first : first + JOBS_IN_WINDOW]
 
 
-def core_starts(jobs: list[TraceJob], log: str, policy: str) -> list[int]:
+def core_starts(jobs: list[TraceJob], log: str, policy: str) -> list[float]:
     history = DecisionSimulator(Machine(FILES[log][1]), discipline(policy)).run(jobs)
     began = {ran.job.name: ran.start_seconds for ran in history.ran}
     return [began[job.name] for job in jobs]
 
 
-def slowdown(jobs: list[TraceJob], starts: list[int]) -> float:
+def slowdown(jobs: list[TraceJob], starts: Sequence[float]) -> float:
     ends = [(job, start + job.run_seconds) for job, start in zip(jobs, starts, strict=True)]
     return sum(max(1, (end - job.submit_seconds) / max(job.run_seconds, 10)) for job, end in ends) / len(jobs)
 
@@ -115,9 +121,19 @@ def published_starts(jobs: list[TraceJob], log: str, way: str, heuristic: str) -
     return committed(jobs, FILES[log][1], SCORES[heuristic], backfill=way == "commit-backfill")
 
 
-def resorted_starts(jobs: list[TraceJob], log: str, policy: str) -> list[int]:
+def resorted_starts(jobs: list[TraceJob], log: str, policy: str, *, spares_only_needed: bool = False) -> list[int]:
     order, _, way = policy.partition("-")
-    return resorting(jobs, FILES[log][1], SCORES[order], way)
+    return resorting(jobs, FILES[log][1], SCORES[order], way, spares_only_needed=spares_only_needed)
+
+
+def ten_windows(traces: Path, log: str, policy: str, *, spares_only_needed: bool = False) -> tuple[float, float]:
+    """The mean bounded slowdown and the mean completion time."""
+    windows = [window(traces, log, first) for first in WINDOWS]
+    schedules = [(jobs, resorted_starts(jobs, log, policy, spares_only_needed=spares_only_needed)) for jobs in windows]
+    return (
+        sum(slowdown(*it) for it in schedules) / len(schedules),
+        sum(completion(*it) for it in schedules) / len(schedules),
+    )
 
 
 @pytest.mark.parametrize(("log", "way", "heuristic", "value"), CELLS)
@@ -134,12 +150,13 @@ def test_the_core_makes_the_published_schedule_job_by_job(
     traces: Path, log: str, way: str, heuristic: str, value: float
 ) -> None:
     found = []
-    for first in COMPARED:
+    compared = TEN_WINDOWS if way == "commit" and heuristic in QUICK else COMPARED
+    for first in compared:
         jobs = window(traces, log, first)
         starts = core_starts(jobs, log, f"{heuristic}-{way}")
         assert starts == published_starts(jobs, log, way, heuristic)
         found.append(slowdown(jobs, starts))
-    if COMPARED is TEN_WINDOWS:
+    if compared is TEN_WINDOWS:
         assert round(sum(found) / len(found), 2) == value
 
 
@@ -147,15 +164,20 @@ def test_the_core_makes_the_published_schedule_job_by_job(
 def test_looking_at_everybody_again_gives_the_known_numbers(
     traces: Path, log: str, policy: str, value: tuple[float, int]
 ) -> None:
-    windows = [window(traces, log, first) for first in WINDOWS]
-    schedules = [(jobs, resorted_starts(jobs, log, policy)) for jobs in windows]
-    mean_slowdown = sum(slowdown(*it) for it in schedules) / len(schedules)
-    mean_completion = sum(completion(*it) for it in schedules) / len(schedules)
+    found = ten_windows(traces, log, policy)
     if (log, policy) in OTHER_SPARE_ROOM:
-        assert mean_slowdown == pytest.approx(value[0], rel=0.03)
-        assert mean_completion == pytest.approx(value[1], rel=0.01)
+        assert found[0] == pytest.approx(value[0], rel=0.03)
+        assert found[1] == pytest.approx(value[1], rel=0.01)
     else:
-        assert (round(mean_slowdown, 1), round(mean_completion)) == value
+        assert (round(found[0], 1), round(found[1])) == value
+
+
+@pytest.mark.parametrize(("log", "policy", "value"), [it for it in RESORTED_CELLS if it[:2] in OTHER_SPARE_ROOM])
+def test_the_other_answers_to_what_easy_leaves_open_give_the_other_numbers(
+    traces: Path, log: str, policy: str, value: tuple[float, int]
+) -> None:
+    found = ten_windows(traces, log, policy, spares_only_needed=True)
+    assert (round(found[0], 1), round(found[1])) == value
 
 
 @pytest.mark.parametrize(("log", "policy", "value"), RESORTED_CELLS)

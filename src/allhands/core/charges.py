@@ -121,6 +121,11 @@ class KeptCharges:
 
 def charges_of(work: Work) -> Charges:
     """This cycle's own, with the use of all groups; kept from the last cycle where queues and capacity are the same."""
+    return keep_charges(work).charges.copy()
+
+
+def keep_charges(work: Work) -> KeptCharges:
+    """Brings what is kept up to date with the groups, for later cycles."""
     kept = work.memo.charges_for(work.snapshot)
     roll = work.memo.roll
     if kept is not None and kept.version in (roll.version_before, work.snapshot.version):
@@ -132,7 +137,7 @@ def charges_of(work: Work) -> Charges:
         kept = KeptCharges(Charges.build(facts, _capacity(work, flavors)), flavors)
         kept.follow(work.snapshot, work.snapshot.groups)
         work.memo.keep_charges(work.snapshot, kept)
-    return kept.charges.copy()
+    return kept
 
 
 def past_shares(facts: Facts, policy: Policy) -> dict[UsageKey, int]:

@@ -6,6 +6,7 @@ copy of the room: the snapshot is never changed, and a plan happens only when so
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from allhands.core.actions.allocate import Allocate, Refusal
@@ -17,27 +18,32 @@ from allhands.core.actions.release import WAITS_FOR_PODS, drain, release_failed_
 from allhands.core.calendar.calendar import Calendar
 from allhands.core.calendar.expected import Expectations
 from allhands.core.calendar.quota_waits import TIME_HELPS, Refused
-from allhands.core.charges import charges_of
+from allhands.core.charges import charges_of, keep_charges
 from allhands.core.gates.counting import Counting
 from allhands.core.objects_set_aside import objects_set_aside
 from allhands.core.orders.timing import wake_for_orders
 from allhands.core.plan import Evict, Hold, Plan, Release, Start
+from allhands.core.standstill import can_stand_still, left_behind
 from allhands.core.waits import Waits
 from allhands.core.work import Work
 from allhands.model.reason import TAKEN_BACK, Reason, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from allhands.core.actions.holding import Preempted
     from allhands.core.charges import Charges
     from allhands.core.memo import Memo
     from allhands.core.policy import Policy
+    from allhands.core.roll import Place
     from allhands.core.snapshot import GroupEntry, Snapshot
+    from allhands.core.standstill import Standstill
     from allhands.model.reason import Explanation
 
 NOT_READY: Final = WAITS_FOR_PODS | {Reason.INVALID}
 """Who waits for such a reason has no place in line yet, so that nobody waits behind it."""
+
+NOTHING: Final = Plan()
 
 
 def cycle(
@@ -57,9 +63,17 @@ def cycle(
     if known is not None:
         return known, memo
     work = Work(snapshot, policy, memo, now)
-    running = _Running(work, charges_of(work), emit)
-    running.run()
-    plan = running.plan()
+    standstill = memo.standstill
+    if standstill is not None and standstill.holds(work):
+        standstill.goes_on(work)
+        work.wakes_at = standstill.until
+        keep_charges(work)
+        plan = NOTHING
+    else:
+        running = _Running(work, charges_of(work), emit)
+        running.run()
+        plan = running.plan()
+        memo.standstill = running.standstill(plan)
     memo.end(work, plan, rng)
     return plan, memo
 
@@ -76,6 +90,8 @@ class _Running:
         self._over_quota: list[Refused] = []
         self._unpromised: list[tuple[GroupEntry, Refusal | None]] = []
         """Groups that were refused and not promised anything yet; None for one that is like the first of them."""
+        self._head: GroupEntry | None = None
+        """Whom nobody passes in the last strict queue that was closed."""
         self._unasked: Callable[[], GroupEntry | None] | None = None
         """Those behind them, if all are like them."""
         self._counting = Counting(work.policy, work.snapshot, work.now)
@@ -107,7 +123,8 @@ class _Running:
         if growing or self._work.policy.tells_promises or self._can_grow_at_once():
             self._promise_all()
         self._grow(self._ordered(growing))
-        self._holds.extend(self._calendar.holds())
+        if self._work.policy.explains or self._work.policy.tells_promises:
+            self._holds.extend(self._calendar.holds())
         if self._work.policy.explains:
             Expectations(self._work, self._calendar, self._book).tell(self._waits, self._over_quota)
 
@@ -121,7 +138,14 @@ class _Running:
             set_aside=objects_set_aside(self._work, self._book),
         )
 
-    def _ordered(self, entries: list[GroupEntry]) -> list[GroupEntry]:
+    def standstill(self, plan: Plan) -> Standstill | None:
+        """Whether the next cycle may see at a glance that nobody can start."""
+        if not can_stand_still(self._work.policy) or not self._allocate.keeps_kinds or plan.set_aside or plan.evictions:
+            return None
+        started = {start.group for start in plan.starts}
+        return left_behind(self._work, self._census, self._calendar, started, self._head)
+
+    def _ordered(self, entries: Sequence[GroupEntry]) -> Sequence[GroupEntry]:
         if not entries:
             return entries
         work = self._work
@@ -226,7 +250,7 @@ class _Running:
         else:
             self._refused(entry, refusal._replace(option=demand.options[0], part=demand.part))
 
-    def _serve_promised(self, waiting: list[GroupEntry]) -> set[str]:
+    def _serve_promised(self, waiting: Sequence[GroupEntry]) -> set[str]:
         """Groups for which others are leaving: they start, or their room is held, before anybody else is asked."""
         served: set[str] = set()
         if all(entry.status.preempting_since_seconds is None for entry in waiting):
@@ -248,11 +272,11 @@ class _Running:
         self._holds.append(held.hold)
         self._waits.add(entry, held.why)
 
-    def _serve_queues(self, waiting: list[GroupEntry]) -> None:
+    def _serve_queues(self, waiting: Sequence[GroupEntry]) -> None:
         queues = self._work.queues
         only = self._work.memo.roll.only_queue() if self._census.is_in_order else None
         lanes = Lanes(waiting, self._charges, self._work, only)
-        if self._may_pass_over():
+        if self._work.policy.passes_over:
             self._serve_quickly(lanes)
             return
         behind: dict[str, tuple[GroupEntry, Refusal, list[GroupEntry]]] = {}
@@ -273,10 +297,6 @@ class _Running:
                 self._waits.add_behind(other, entry, position, len(others) + 1)
                 self._not_asked(other, refusal, entry)
 
-    def _may_pass_over(self) -> bool:
-        """Whether groups need not be asked of which it is plain that they are refused: nothing more comes of it."""
-        return not self._work.policy.explains and not self._work.policy.limits
-
     def _serve_quickly(self, lanes: Lanes) -> None:
         """The same, where nobody has to be told anything: those like one that was refused are not asked, and nobody is
         promised anything before somebody comes who could take it away."""
@@ -288,7 +308,13 @@ class _Running:
         closing = {name for name in lanes.names if name in queues and not queues[name].backfill}
         """Queues in which nobody passes the first that does not start for want of room."""
         closed: set[str] = set()
-        passes_over = False
+        goes_by_kind = not evicts and not closing and lanes.are_one_in_order and allocate.keeps_kinds
+        goes_by_kind = goes_by_kind and self._census.is_in_order
+        passes_over = calendar.promises_no_more()
+        if passes_over and goes_by_kind:
+            passes_over = False
+            if not self._serve_kinds(lanes, None):
+                return
         while (entry := take()) is not None:
             queue = entry.group.queue
             if closed and queue in closed:
@@ -299,6 +325,11 @@ class _Running:
                     continue
                 self._promise_all()
                 passes_over = calendar.promises_no_more()
+                if passes_over and goes_by_kind:
+                    passes_over = False
+                    if not self._serve_kinds(lanes, entry, is_asked=False):
+                        return
+                    continue
             if (
                 passes_over
                 and queue not in closing
@@ -309,13 +340,57 @@ class _Running:
                 continue
             refusal = self._begin(entry, promises=False)
             if refusal is not None and refusal.why.reason not in NOT_READY:
-                lanes.refused(entry)
+                if lanes.is_strict(queue):
+                    lanes.refused(entry)
+                    self._head = entry
                 if refusal.for_room and queue in closing:
                     closed.add(queue)
             passes_over = not self._unpromised and calendar.promises_no_more()
-            if alike and self._unpromised and (not evicts or self._preempt.has_failed(entry)):
-                self._unasked = None if closed else take  # all others are like this one
+            if passes_over and goes_by_kind:
+                passes_over = False
+                if not self._serve_kinds(lanes, entry):
+                    return
+            if self._unpromised and (
+                (alike and (not evicts or self._preempt.has_failed(entry)))
+                or (goes_by_kind and not self._has_hope_behind(entry))
+            ):
+                self._unasked = None if closed else take  # all others are like this one, or find no room either
                 return
+
+    def _has_hope_behind(self, entry: GroupEntry) -> bool:
+        """Whether it is not plain that all behind it in a single line are refused for want of room, too."""
+        roll = self._work.memo.roll
+        place = roll.place_of(entry)
+        return any(roll.by_kind[kind].places[-1] > place for kind in self._allocate.hopeful(roll.by_kind))
+
+    def _serve_kinds(self, lanes: Lanes, after: GroupEntry | None, *, is_asked: bool = True) -> bool:
+        """The same for all behind one of a single line, kind by kind: those of kinds that are plainly refused are not
+        even looked at. Whether some may be promised anything again: they and those behind are yet to be asked."""
+        allocate, calendar, roll = self._allocate, self._calendar, self._work.memo.roll
+        last = None if after is None else roll.place_of(after)
+        own_kind = -1 if after is None or is_asked else calendar.kinds.number(after)
+        heap: list[tuple[Place, int]] = []
+        for kind in allocate.hopeful(roll.by_kind):
+            first = last if kind == own_kind else roll.by_kind[kind].first(last, allocate.most_seconds(kind))
+            if first is not None:
+                heap.append((first, kind))
+        heapify(heap)
+        while heap:
+            place, kind = heap[0]
+            entry = place[-1]
+            if kind not in allocate.hopeless and not allocate.is_refused(entry):
+                self._begin(entry, promises=False)
+                if not calendar.promises_no_more():
+                    lanes.go_on_after(place)
+                    return True
+            following = None
+            if kind not in allocate.hopeless:
+                following = roll.by_kind[kind].first(place, allocate.most_seconds(kind))
+            if following is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, (following, kind))
+        return False
 
     def _is_like_unpromised(self, entry: GroupEntry) -> bool:
         """Whether it is refused as the first of those is, whatever that one will be promised."""
@@ -344,7 +419,7 @@ class _Running:
             for start in self._starts
         )
 
-    def _grow(self, whole: list[GroupEntry]) -> None:
+    def _grow(self, whole: Sequence[GroupEntry]) -> None:
         work, calendar, allocate = self._work, self._calendar, self._allocate
         if calendar.tiers.is_open:
             for start in grow(work, allocate, whole, self._starts, self._waits.add):

@@ -77,37 +77,39 @@ def build_entry(
     existing: dict[Slot, int] = {}
     unstarted, never_preempts = 0, False
     for state in members.values():
-        pod = state.pod
-        if state.node_row >= 0 and state.is_bound:
+        pod, slot, phase = state.pod, state.slot, state.pod.phase
+        is_here, is_bound = state.node_row >= 0, bool(pod.node_name or state.assumed_node)
+        if is_here and is_bound:
             for name, units in state.shape.requests.entries:
                 holding[name] = holding.get(name, 0) + units
             holding[PODS] = holding.get(PODS, 0) + 1
-        if pod.is_finished:
-            if pod.phase is PodPhase.SUCCEEDED:
-                present[state.slot] = present.get(state.slot, 0) + 1
-                existing[state.slot] = existing.get(state.slot, 0) + 1
-        elif state.is_leaving:
-            if state.node_row >= 0:
+        if phase is PodPhase.SUCCEEDED:
+            present[slot] = present.get(slot, 0) + 1
+            existing[slot] = existing.get(slot, 0) + 1
+        elif phase is PodPhase.FAILED:
+            continue
+        elif pod.deleting or state.evicted:
+            if is_here:
                 leaving.append((pod.key, pod.uid, state.row))
-        elif state.is_bound:
-            existing[state.slot] = existing.get(state.slot, 0) + 1
-            if state.node_row >= 0:
-                present[state.slot] = present.get(state.slot, 0) + 1
-                bound.append((pod.key, pod.uid, state.row, state.slot.subgroup))
-                unstarted += pod.phase is not PodPhase.RUNNING
+        elif is_bound:
+            existing[slot] = existing.get(slot, 0) + 1
+            if is_here:
+                present[slot] = present.get(slot, 0) + 1
+                bound.append((pod.key, pod.uid, state.row, slot.subgroup))
+                unstarted += phase is not PodPhase.RUNNING
         elif state.ours:
-            existing[state.slot] = existing.get(state.slot, 0) + 1
+            existing[slot] = existing.get(slot, 0) + 1
             if pod.scheduling_gates:
                 for gate in pod.scheduling_gates:
                     gated[gate] = gated.get(gate, 0) + 1
             else:
                 never_preempts |= pod.preemption_policy_never
                 shapes[state.shape.digest] = state.shape
-                pending.setdefault((state.slot, state.shape.digest), []).append(PodRef(pod.key, pod.uid))
+                pending.setdefault((slot, state.shape.digest), []).append(PodRef(pod.key, pod.uid))
     if predicted and status.admitted_at_seconds is not None and _have_outgrown(pending, shapes, predicted):
         # What it was promised is not what it needs, so it is decided anew.
         status = msgspec.structs.replace(status, admitted_at_seconds=None)
-    for expected, refs in _yet_to_come(group.key, predicted, existing):
+    for expected, refs in _yet_to_come(group.key, predicted, existing) if predicted else ():
         # Whatever is yet to be made for a pod cannot be asked for before the pod is there.
         pod = msgspec.structs.replace(expected.pod, uid="") if expected.pod.ephemeral_claims else expected.pod
         shape = shape_of(pod)
@@ -115,27 +117,39 @@ def build_entry(
         shapes[shape.digest] = shape
         pending.setdefault((expected.slot, shape.digest), []).extend(refs)
     waiting = tuple(
-        Members(slot, shapes[digest], tuple(sorted(refs, key=_rank)))
+        Members(slot, shapes[digest], tuple(sorted(refs, key=_rank) if len(refs) > 1 else refs))
         for (slot, digest), refs in sorted(pending.items())
     )
     bound.sort()
     leaving.sort()
-    entry = GroupEntry(
+    problem = _problem(group, waiting)
+    in_order = tuple(sorted(present.items())) if len(present) > 1 else tuple(present.items())
+    held_back = tuple(sorted(gated.items())) if gated else ()
+    is_alone = bool(bound) or bool(status.avoid_nodes) or problem is not None
+    return GroupEntry(
         group=group,
         pending=waiting,
-        gated=tuple(sorted(gated.items())),
-        present=tuple(sorted(present.items())),
+        gated=held_back,
+        present=in_order,
         bound=tuple(row for _, _, row, _ in bound),
         bound_parts=tuple(part for _, _, _, part in bound),
         leaving=tuple(row for _, _, row in leaving),
         holding=tuple(sorted(holding.items())),
         unstarted=unstarted,
-        is_whole=group.members.is_whole(present),
+        is_whole=_is_whole(group.members, present),
         status=status,
-        problem=_problem(group, waiting),
+        problem=problem,
         never_preempts=never_preempts,
+        # What a group already has binds it to a place, so such a group is like no other.
+        signature=_signature(group, waiting, in_order, held_back, never_preempts, group.key if is_alone else ""),
     )
-    return msgspec.structs.replace(entry, signature=_signature(entry))
+
+
+def _is_whole(members: SubGroup, present: Mapping[Slot, int]) -> bool:
+    if members.children or members.task_minimums:
+        return members.is_whole(present)
+    # Nearly every group: one part, one minimum.
+    return sum(count for slot, count in present.items() if slot.subgroup == members.name) >= members.min_count
 
 
 def _yet_to_come(
@@ -172,7 +186,9 @@ def _rank(ref: PodRef) -> tuple[tuple[str, int], ...]:
 
 
 def _problem(group: PodGroup, waiting: tuple[Members, ...]) -> Explanation | None:
-    names = {part.name for part in group.members.walk()}
+    if not waiting:
+        return None
+    names = {part.name for part in group.members.walk()} if group.members.children else (group.members.name,)
     for members in waiting:
         if members.slot.subgroup not in names:
             problem = (
@@ -188,11 +204,15 @@ def _problem(group: PodGroup, waiting: tuple[Members, ...]) -> Explanation | Non
     return None
 
 
-def _signature(entry: GroupEntry) -> str:
-    group = entry.group
-    asked = tuple((members.slot, members.shape.digest, len(members.pods)) for members in entry.pending)
-    # What a group already has binds it to a place, so such a group is like no other.
-    alone = group.key if entry.bound or entry.status.avoid_nodes or entry.problem is not None else ""
+def _signature(
+    group: PodGroup,
+    waiting: tuple[Members, ...],
+    present: tuple[tuple[Slot, int], ...],
+    gated: tuple[tuple[str, int], ...],
+    never_preempts: bool,
+    alone: str,
+) -> str:
+    asked = tuple((members.slot, members.shape.digest, len(members.pods)) for members in waiting)
     return _digest(
         (
             group.queue,
@@ -202,9 +222,9 @@ def _signature(entry: GroupEntry) -> str:
             group.expected_duration_seconds,
             _structure(group.members),
             asked,
-            entry.present,
-            entry.gated,
-            entry.never_preempts,
+            present,
+            gated,
+            never_preempts,
             alone,
         )
     )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _FIRST_STEPS: Final = 4
 _NOTHING: Final = -1
+_MANY: Final = 1024
+_FEW_NODES: Final = 4
+"""Of so many nodes, few are looked for one by one."""
 
 
 def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None) -> list[int]:
@@ -26,13 +29,23 @@ def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None)
     if count == 1 and within is None:
         first = state.best_row(room)
         return [first] if first >= 0 else []
-    candidates = _best_rows(state.key, count, within)
+    if within is None and len(state.key) >= _MANY and not state.takes_first:
+        picks = on_few_nodes(state, room, count)
+        if picks is not None:
+            return picks
+    if state.takes_first and within is None:
+        candidates = (state.key >= 0).nonzero()[0][:count]
+    else:
+        candidates = _best_rows(state.key, count, within)
     if count == 1 or not candidates.size:
         return _numbers(candidates)
     fit = room.fit(state.request, candidates, count)
     most = int(fit.max())
     if most == 1:
         return _numbers(candidates)
+    if not state.changes_scores:
+        # The best stays the best until it is full.
+        return _numbers(np.repeat(candidates, fit)[:count])
     best = _numbers(state.keys_after(room, candidates[:1], int(fit[0]))[0])
     if len(best) > 1 and best[1] > best[0]:
         # It becomes better still with a pod on it: others most likely do too, and few of them will be looked at.
@@ -48,6 +61,35 @@ def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None)
         if is_final:
             return picks
         steps *= 4
+
+
+def on_few_nodes(state: ShapeState, room: Room, count: int) -> list[int] | None:
+    """The same where one node after the other is filled, as packing does; None if it takes more than a few of them, or
+    one of them is left before it is full."""
+    key, taken = state.key, list[tuple[int, int]]()
+    picks: list[int] | None = []
+    row = state.best_row(room)
+    for _ in range(_FEW_NODES):
+        if row < 0 or picks is None or len(picks) == count:
+            break
+        taken.append((row, int(key[row])))
+        key[row] = _NOTHING
+        rival = int(key.argmax())
+        more = _while_best(state, room, row, count - len(picks), int(key[rival]))
+        picks = None if more is None else picks + more
+        row = rival if key[rival] >= 0 else _NOTHING
+    for row_before, key_before in taken:
+        key[row_before] = key_before
+    return picks if picks is not None and (len(picks) == count or row < 0) else None
+
+
+def _while_best(state: ShapeState, room: Room, row: int, count: int, rival: int) -> list[int] | None:
+    """The node as often as it is chosen until it is full; None if another is better before that."""
+    rows = np.array([row])
+    number = int(room.fit(state.request, rows, count)[0])
+    if number > 1 and int(state.keys_after(room, rows, number)[0].min()) < rival:
+        return None
+    return [row] * number
 
 
 def _numbers(rows: Rows) -> list[int]:

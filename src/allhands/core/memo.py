@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from allhands.core.policy import Policy
     from allhands.core.room import Room
     from allhands.core.snapshot import Snapshot
+    from allhands.core.standstill import Standstill
     from allhands.core.work import Work
     from allhands.model.resources import ResourceVector
     from allhands.model.shape import PodShape
@@ -75,6 +76,7 @@ class Memo:
         self._last_time = self._last_rng = 0
         self._wakes_at: int | None = None
         """`_last_plan` is the plan of any later time before this one, as long as nothing changes."""
+        self.standstill: Standstill | None = None
         self._charges: KeptCharges | None = None
         self._book_facts: Facts | None = None
         self._book_allocatable: Column | None = None
@@ -89,9 +91,9 @@ class Memo:
         else:
             assert known is not None
             assert self._static is not None
-            changed = np.flatnonzero(columns.generation > self._seen_version)
-            moved = changed[columns.static_generation[changed] > self._seen_version]
-            if moved.size:
+            seen = self._seen_version
+            changed = (columns.generation > seen).nonzero()[0]
+            if changed.size and (moved := changed[columns.static_generation[changed] > seen]).size:
                 self._static.update(columns, moved)
                 self._static_version += 1
                 self._static_parts.clear()
@@ -99,8 +101,11 @@ class Memo:
         if self._topology is None or snapshot.facts is not self._facts or not same_rows:
             self._topology = None
         self.roll.follow(snapshot)
+        self.runs.note(self.roll)
         if len(self.kinds.by_signature) > MAX_KINDS:
             self.kinds, self.demands = KindNumbers(), {}
+            if policy.passes_over:
+                self.roll.renumber(self.kinds)
         self._columns, self._policy, self._facts = columns, policy, snapshot.facts
         self._seen_version = snapshot.version
 
@@ -256,11 +261,14 @@ class Memo:
         self._shapes = ShapeStates(policy.shape_memory_bytes)
         self._static = StaticFeasibility(columns)
         self._roll = Roll(policy)
+        if policy.passes_over:
+            self._roll.renumber(self.kinds)
         self._log = []
         self._begun_at = 0
         self._epoch += 1
         self._static_parts.clear()
         self._last_plan = None
+        self.standstill = None
         self._charges = None
         self.demands = {}
         self.runs = Runs()

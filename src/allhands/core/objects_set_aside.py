@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 def objects_set_aside(work: Work, book: QuotaBook) -> tuple[SetAside, ...]:
+    if not (work.snapshot.set_aside or book.set_aside or work.snapshot.facts.domains):
+        return ()
     found = list(work.snapshot.set_aside)
     if book.set_aside:
         queues = {account.name for account in work.snapshot.facts.accounts if isinstance(account, Queue)}

@@ -64,6 +64,8 @@ class Hold(msgspec.Struct, frozen=True):
     start_seconds: int | None
     awaits_leaving: bool = False
     """Whether pods are on their way out that the group counts on: evicted for it, or leaving anyway."""
+    binds: tuple[Bind, ...] = ()
+    """Where each of its pods will be, if it awaits leaving: for others who look for room on these nodes."""
 
 
 class Wait(msgspec.Struct, frozen=True):

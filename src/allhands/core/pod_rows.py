@@ -32,6 +32,9 @@ class PodRows:
         self._shared = False
         self._shapes: list[PodShape] = []
         self._shape_index: dict[str, int] = {}
+        self._all_shapes: tuple[PodShape, ...] | None = ()
+        """`_shapes`, as the last table has them; None if there are more by now."""
+        self._looking: list[int] = []
 
     def put(self, row: int, *, key: str, uid: str, shape: PodShape, priority: int, since: int, flags: int) -> int:
         """Writes a row and returns its number; -1 asks for a new one. The node is set by `place`."""
@@ -64,12 +67,14 @@ class PodRows:
         self._keys[row] = self._uids[row] = ""
         self._free.append(row)
 
-    def table(self) -> PodTable:
-        """A view that later changes do not reach."""
+    def table(self, *, lasting: bool = True) -> PodTable:
+        """A view that later changes do not reach, or, if it is not `lasting`, one that is read before any come."""
         if len(self._shapes) > 2 * len(self._keys) + _SPARE_SHAPES:
             self._drop_unused_shapes()
-        self._shared = True
+        self._shared = self._shared or lasting
         count = len(self._keys)
+        if self._all_shapes is None:
+            self._all_shapes = tuple(self._shapes)
         return PodTable(
             keys=self._keys,
             uids=self._uids,
@@ -78,14 +83,15 @@ class PodRows:
             priority=self._priority[:count],
             since=self._since[:count],
             flags=self._flags[:count],
-            shapes=tuple(self._shapes),
+            shapes=self._all_shapes,
+            looking=tuple(self._looking),
         )
 
     def _drop_unused_shapes(self) -> None:
         self._own()
         count = len(self._keys)
         old = [self._shapes[number] for number in self._shape[:count].tolist()]
-        self._shapes, self._shape_index = [], {}
+        self._shapes, self._shape_index, self._looking, self._all_shapes = [], {}, [], None
         self._shape[:count] = [self._index_of(shape) for shape in old]
 
     def _index_of(self, shape: PodShape) -> int:
@@ -93,6 +99,10 @@ class PodRows:
         if index is None:
             index = self._shape_index[shape.digest] = len(self._shapes)
             self._shapes.append(shape)
+            self._all_shapes = None
+            # A shape that looks at pods has its namespace, others mostly have not.
+            if shape.namespace and not shape.pod_affinity.is_empty:
+                self._looking.append(index)
         return index
 
     def _own(self) -> None:

@@ -98,3 +98,28 @@ def units_counted(shape: PodShape, columns: NodeColumns) -> tuple[tuple[int, int
         if column is not None and units > 0:
             found.append((column, min(units, ABSURD_UNITS)))
     return tuple(found)
+
+
+def has_shape_of(pod: Pod, other: Pod) -> bool:
+    """Whether it is plain that a later state of a pod has the shape that the pod had; False says nothing.
+
+    Who changes a pod leaves most of it the very same, so that nothing need be compared but what is where.
+    """
+    return (
+        pod.requests is other.requests
+        and pod.labels is other.labels
+        and pod.node_selector is other.node_selector
+        and pod.node_affinity is other.node_affinity
+        and pod.tolerations is other.tolerations
+        and pod.pod_affinity is other.pod_affinity
+        and pod.spread is other.spread
+        and pod.host_ports is other.host_ports
+        and pod.claims is other.claims
+        and pod.ephemeral_claims is other.ephemeral_claims
+        and pod.volumes is other.volumes
+        and pod.images is other.images
+        and pod.resource_claims is other.resource_claims
+        and pod.container_count == other.container_count
+        and pod.namespace == other.namespace
+        and pod.uid == other.uid
+    )

@@ -43,8 +43,8 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     """Whether waiting groups are told why they wait, and until when. Without it a plan has no `waits`; all else is the
     same. For simulations that nobody asks."""
     tells_promises: bool = True
-    """Whether a silent plan holds what the calendar promises even where nobody comes who could take it. Without it such
-    promises are not worked out: for a runtime that explains from time to time and decides in between."""
+    """Whether a silent plan says what the calendar promises. Without it, promises are worked out only where somebody
+    comes who could take them away: for a runtime that explains from time to time and decides in between."""
     start_timeout_seconds: int = 300
     """For members that are bound and never start, where the group does not say."""
     retry_base_seconds: int = 10
@@ -60,6 +60,11 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     limits: tuple[StartLimit, ...] = ()
     configuration: SchedulingPolicy | None = None
     """What it was built from: `core.configuration.build_policy` makes the same policy of it. None if it was not."""
+
+    @property
+    def passes_over(self) -> bool:
+        """Whether groups need not be asked of which it is plain that they are refused: nothing more comes of it."""
+        return not self.explains and not self.limits
 
 
 DEFAULT: Final = Policy(

@@ -6,16 +6,17 @@ has a say in that. All others are `open`, and are asked about in every cycle (`c
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from operator import is_not
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
+    from allhands.core.calendar.kinds import KindNumbers
     from allhands.core.facts import Facts
     from allhands.core.policy import Policy
-    from allhands.core.snapshot import GroupEntry, Snapshot
+    from allhands.core.snapshot import Changes, GroupEntry, Snapshot
 
 Place: TypeAlias = tuple[Any, ...]
 """What the orders say of a group, its key, and the group: places compare as the groups do."""
@@ -25,15 +26,88 @@ FEW: Final = 64
 """So many are put into line one by one; more are sorted together."""
 
 
+class Line(Sequence["GroupEntry"]):
+    """The groups of some places, in their order. Holds as long as the roll does not move on."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: list[Place]) -> None:
+        self.places = places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> GroupEntry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[GroupEntry]: ...
+    def __getitem__(self, index: int | slice) -> GroupEntry | list[GroupEntry]:
+        if isinstance(index, slice):
+            return [place[-1] for place in self.places[index]]
+        entry: GroupEntry = self.places[index][-1]
+        return entry
+
+    def __iter__(self) -> Iterator[GroupEntry]:
+        for place in self.places:
+            yield place[-1]
+
+
+class Alike:
+    """Those in line who ask for the same, in their order and by how long they say that they run."""
+
+    __slots__ = ("by_length", "places")
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self.by_length: list[tuple[int, Place]] = []
+
+    def append(self, place: Place) -> None:
+        """The last so far; `by_length` is not sorted any more."""
+        self.places.append(place)
+        self.by_length.append((_length(place), place))
+
+    def add(self, place: Place) -> None:
+        insort(self.places, place)
+        insort(self.by_length, (_length(place), place))
+
+    def remove(self, place: Place) -> None:
+        # Places differ at the latest in the key, so that the entry itself is never compared.
+        del self.places[bisect_left(self.places, place)]
+        del self.by_length[bisect_left(self.by_length, (_length(place), place))]
+
+    def first(self, after: Place | None, at_most_seconds: int | None = None) -> Place | None:
+        """The first behind a place, and of those who do not say that they run longer than that."""
+        index = 0 if after is None else bisect_right(self.places, after)
+        if at_most_seconds is None:
+            return self.places[index] if index < len(self.places) else None
+        count = bisect_left(self.by_length, (at_most_seconds + 1,))
+        if count * count < len(self.places):
+            short = (place for _, place in self.by_length[:count])
+            return min((place for place in short if after is None or place > after), default=None)
+        # Where many are short, one of them is not far.
+        return next((place for place in self.places[index:] if _length(place) <= at_most_seconds), None)
+
+
+def _length(place: Place) -> int:
+    """0 if it does not say."""
+    seconds: int | None = place[-1].group.expected_duration_seconds
+    return 0 if seconds is None else max(seconds, 1)
+
+
 class Roll:
     """Belongs to one memo and one policy."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._kinds: KindNumbers | None = None
+        self.by_kind: dict[int, Alike] = {}
+        """The line once more, by the numbers of `renumber`; empty if nobody gave any."""
         self._is_settled = [getattr(order, "is_settled", None) for order in policy.orders]
         self._looks_at_facts = any(getattr(order, "looks_at_facts", False) for order in policy.orders)
         self._facts: Facts | None = None
-        self._groups: Mapping[str, GroupEntry] = {}
+        self._known: dict[str, GroupEntry] = {}
+        self._read: Changes | None = None
+        """How far the list of changes was read."""
         self._line: list[Place] = []
         self._place: dict[str, Place] = {}
         self._in_queue: dict[str, int] = {}
@@ -56,37 +130,82 @@ class Roll:
         if self._looks_at_facts and snapshot.facts is not self._facts:
             self._forget()
         self._facts = snapshot.facts
-        groups, known = snapshot.groups, self._groups
+        groups, known, kinds = snapshot.groups, self._known, self._kinds
         self.version_before, self.version = self.version, snapshot.version
-        self.changed, self.gone = _difference(known, groups)
-        self._groups = groups
+        self.changed, self.gone = self._difference(snapshot)
+        few = len(self.changed) + len(self.gone) <= FEW
+        if not few:
+            # It is made anew in the end.
+            self.by_kind = {}
         for key in self.gone:
             self._remove(key)
-        if known:
-            for key in self.changed:
-                self._remove(key)
-        few = len(self.changed) <= FEW
+            del known[key]
         for key in self.changed:
-            place = self._add(key, groups[key], snapshot)
+            if key in known:
+                self._remove(key)  # all of them before any is added: the line must be in order to find them
+        for key in self.changed:
+            entry = known[key] = groups[key]
+            place = self._add(key, entry, snapshot)
             if place is not None:
                 if few:
                     insort(self._line, place)
+                    if kinds is not None:
+                        self._alike_of(kinds.number(entry)).add(place)
                 else:
                     self._line.append(place)
         if not few:
             self._line.sort()
+            if kinds is not None:
+                self.renumber(kinds)
+
+    def _difference(self, snapshot: Snapshot) -> tuple[list[str], list[str]]:
+        """The keys of groups that are new or other than before, and of those that are gone; both sorted."""
+        groups, known, changes = snapshot.groups, self._known, snapshot.changes
+        read, self._read = self._read, changes
+        if changes is None or read is None or changes.keys is not read.keys or not known:
+            changed = [key for key, entry in groups.items() if known.get(key) is not entry]
+            return changed, sorted(key for key in known if key not in groups)
+        keys = changes.keys[read.end : changes.end]
+        if len(keys) > 1:
+            keys = sorted(set(keys))
+        changed = [key for key in keys if key in groups and known.get(key) is not groups[key]]
+        return changed, [key for key in keys if key in known and key not in groups]
 
     def _forget(self) -> None:
         """Everybody is new."""
         for kept in (self._place, self._in_queue, self._alike, self.open, self.holding_groups, self.holding_by_rank):
             kept.clear()
+        self.by_kind.clear()
         self._looking.clear()
         self._line.clear()
-        self._groups, self.version = {}, -1
+        self._known.clear()
+        self._read, self.version = None, -1
 
-    def line(self) -> list[GroupEntry]:
+    def renumber(self, kinds: KindNumbers) -> None:
+        """Keeps the line by kind, too: by these numbers from now on."""
+        self._kinds = kinds
+        self.by_kind = {}
+        for place in self._line:
+            self._alike_of(kinds.number(place[-1])).append(place)
+        for alike in self.by_kind.values():
+            alike.by_length.sort()
+
+    def _alike_of(self, kind: int) -> Alike:
+        found = self.by_kind.get(kind)
+        if found is None:
+            found = self.by_kind[kind] = Alike()
+        return found
+
+    def line(self) -> Line:
         """Groups that wait to be started, and have nothing else to wait for, in the order of the policy."""
-        return [place[-1] for place in self._line]
+        return Line(self._line)
+
+    def place_of(self, entry: GroupEntry) -> Place:
+        """Of one that stands in line."""
+        return self._place[entry.key]
+
+    def is_in_line(self, key: str) -> bool:
+        return key in self._place
 
     def only_queue(self) -> str | None:
         """The queue of all that stand in line, if it is one."""
@@ -100,6 +219,10 @@ class Roll:
     def holding(self) -> list[GroupEntry]:
         """Groups with pods on nodes, by key."""
         return [self.holding_groups[key] for key in sorted(self.holding_groups)]
+
+    @property
+    def has_looking(self) -> bool:
+        return bool(self._looking)
 
     def looking(self) -> list[GroupEntry]:
         """Groups of which a waiting member looks at other pods, by key."""
@@ -118,6 +241,12 @@ class Roll:
             self._alike[kind] -= 1
             if not self._alike[kind]:
                 del self._alike[kind]
+            if self._kinds is not None:
+                number = self._kinds.number(place[-1])
+                if (same := self.by_kind.get(number)) is not None:
+                    same.remove(place)
+                    if not same.places:
+                        del self.by_kind[number]
         self.open.pop(key, None)
         if (held := self.holding_groups.pop(key, None)) is not None:
             ranks = self.holding_by_rank[held.group.queue]
@@ -166,27 +295,6 @@ class Roll:
             if is_settled is None or not is_settled(entry):
                 return False
         return True
-
-
-def _difference(known: Mapping[str, GroupEntry], groups: Mapping[str, GroupEntry]) -> tuple[list[str], list[str]]:
-    """The keys of groups that are new or other than before, and of those that are gone.
-
-    Both are sorted by key, and mostly little lies between what they have in common at the start and at the end.
-    """
-    before, now = list(known.values()), list(groups.values())
-    first = _alike(before, now)
-    before.reverse()
-    now.reverse()
-    last = min(_alike(before, now), len(before) - first, len(now) - first)
-    keys = list(groups)[first : len(now) - last]
-    changed = [key for key in keys if known.get(key) is not groups[key]]
-    return changed, [key for key in list(known)[first : len(before) - last] if key not in groups]
-
-
-def _alike(one: list[GroupEntry], other: list[GroupEntry]) -> int:
-    """How many are the very same from the beginning."""
-    differs = list(map(is_not, one, other))
-    return differs.index(True) if True in differs else len(differs)
 
 
 def is_quiet(entry: GroupEntry) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from allhands.core.extension import SCORE_SCALE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,8 +73,13 @@ class Room:
         self.free: Column = columns.allocatable - columns.used
         self.shares = Shares(columns.allocatable) if shares is None else shares
         self.log: list[int] = []
+        self._recent: dict[int, int] = {}
+        """Row -> its last place in the log, the last row last; of the log from `_recent_from` to `_recent_to`."""
+        self._recent_from = self._recent_to = -1
         self._most: list[int] | None = None
         """No node has more free than this, by resource; None if that is not known."""
+        self._together: list[int] | None = None
+        """All nodes together have no more free than this, by resource; None if that is not known."""
         self._classes: tuple[Classes | None, int] | None = None
         self._asked_for_classes = 0
 
@@ -84,13 +89,61 @@ class Room:
 
     def holds_none(self, request: Request) -> bool:
         """Whether some resource alone shows that no node has room for one such pod. False says nothing."""
-        most = self._most
-        if most is None:
-            most = self._most = self.free.max(axis=1).tolist() if len(self.columns) else [0] * len(self.free)
+        most = self._most or self.most()
         for column, units in request:  # noqa: SIM110 - asked for every group; a generator costs more than all else
             if units > most[column]:
                 return True
         return False
+
+    def most(self) -> list[int]:
+        """No node has more free than this, by resource."""
+        if self._most is None:
+            nodes = self.free.shape[1]
+            if nodes == 1:
+                self._most = self.free[:, 0].tolist()
+            else:
+                self._most = self.free.max(axis=1).tolist() if nodes else [0] * len(self.free)
+        return self._most
+
+    def holds_less(self, amounts: Request) -> bool:
+        """Whether all nodes together have less than this of some resource. False says nothing."""
+        if not amounts:
+            return False
+        together = self._together
+        if together is None:
+            together = self._together = np.maximum(self.free, 0).sum(axis=1).tolist()
+        for column, units in amounts:  # noqa: SIM110 - as above
+            if units > together[column]:
+                return True
+        return False
+
+    def touched_since(self, position: int) -> Collection[int]:
+        """The rows that the log names from there on, each once. Costs by their number, not by the length of the log."""
+        log = self.log
+        if self._recent_from < 0:
+            self._recent_from = self._recent_to = position
+        if position < self._recent_from:
+            return set(log[position:])
+        recent, place = self._recent, self._recent_to
+        last = -1
+        for row in log[place:]:
+            if row != last:
+                recent.pop(row, None)
+                last = row
+            recent[row] = place
+            place += 1
+        self._recent_to = place
+        touched = []
+        for row, place in reversed(recent.items()):
+            if place < position:
+                break
+            touched.append(row)
+        return touched
+
+    def _forget_recent(self) -> None:
+        """The log is another one."""
+        self._recent = {}
+        self._recent_from = self._recent_to = -1
 
     def classes(self) -> Classes | None:
         """The nodes by what they have; None where too few are alike, or nobody has asked often enough yet."""
@@ -129,21 +182,30 @@ class Room:
 
     def forget_most(self) -> None:
         """`free` was written to by somebody else."""
-        self._most = None
+        self._most = self._together = None
 
     def take(self, request: Request, picks: Sequence[int], sign: int = 1) -> None:
         """One pod on each row of `picks`; a row may come several times. `sign` -1 gives back."""
         free = self.free
         self.log.extend(picks)
+        if (together := self._together) is not None:
+            number = sign * len(picks)
+            for column, units in request:
+                together[column] -= number * units
         most = self._most
-        if most is not None and (len(self.columns) <= FEW or (sign < 0 and len(picks) > 1)):
-            most = self._most = None
+        if most is not None:
+            nodes = free.shape[1]
+            if nodes == 1:
+                for column, units in request:
+                    most[column] -= sign * units * len(picks)
+            elif nodes <= FEW or (sign < 0 and len(picks) > 1):
+                most = self._most = None
         if len(picks) == 1:
             row = picks[0]
             for column, units in request:
                 left = free[column, row] - sign * units
                 free[column, row] = left
-                if sign < 0 and most is not None and left > most[column]:
+                if sign < 0 and most is not None and left > most[column]:  # on one node, it is the same already
                     most[column] = int(left)
             return
         counts: dict[int, int] = {}

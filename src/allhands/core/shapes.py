@@ -7,6 +7,7 @@ for k equal pods are found in one pass and are the same as placing one by one (`
 from __future__ import annotations
 
 from collections import OrderedDict
+from operator import mul
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -64,6 +65,10 @@ class ShapeState:
         self._expected_log = -1
         self._prefetch = 0
         self._policy = policy
+        self.changes_scores = bool(policy.scores)
+        """Whether a node may become better or worse by a pod that is put there."""
+        self.takes_first = False
+        """Whether all nodes are equally good, so that the first with room is the best."""
         self._scores_of_one: list[tuple[Callable[[Sequence[float]], int], int]] | None = None
         self._knows_one: bool | None = None
 
@@ -71,6 +76,7 @@ class ShapeState:
         """What the node's labels, taints and the like say; makes all else stale."""
         self.static = np.zeros_like(mask) if self.exists_nowhere else mask
         self._static_score = static_score
+        self.takes_first = not self.changes_scores and isinstance(static_score, int)
         self.key = self._nowhere
         self._fit = None
         self._best = None
@@ -89,7 +95,7 @@ class ShapeState:
         if self.position == end or not self.key.size:
             return
         size = len(self.key)
-        touched: Collection[int] = set(room.log[self.position :]) if self.position >= 0 else range(size)
+        touched: Collection[int] = room.touched_since(self.position) if self.position >= 0 else range(size)
         if len(touched) * 2 >= size > FEW_ROWS:
             self._compute_all(room)
             self._best = None
@@ -98,7 +104,7 @@ class ShapeState:
         if self.position < 0:
             self.key = np.full(size, INFEASIBLE, dtype=np.int64)
         if len(touched) <= FEW_ROWS and self._is_scored_one_by_one():
-            self._note_best(touched, self._compute_few(room, list(touched)))
+            self._note_best(touched, self._compute_few(room, touched))
         else:
             self._note_best(touched, self._compute_some(room, np.array(list(touched), dtype=np.int64)))
         self.position = end
@@ -140,6 +146,13 @@ class ShapeState:
             picks = self._sequence[self._cursor : self._cursor + count]
         elif room.holds_none(self.request):
             return []
+        elif count == 1 and self._expected_log != len(room.log):
+            # Others were placed in between, and will be again: only the next is worth looking for.
+            row = self.best_row(room)
+            self._sequence, self._cursor, self._prefetch = [], 0, self._prefetch // 4
+            picks = [row] if row >= 0 else []
+            self._expected_log = len(room.log) + len(picks)
+            return picks
         else:
             picks = self._new_sequence(room, count)
         self._cursor += len(picks)
@@ -160,7 +173,9 @@ class ShapeState:
 
     def _new_sequence(self, room: Room, count: int) -> list[int]:
         used_up = self._expected_log == len(room.log)
-        if used_up:
+        if count == 1 and len(self.key) <= FEW_ROWS:
+            self._prefetch = 0
+        elif used_up:
             self._prefetch = min(MAX_PREFETCH, max(64, 2 * self._prefetch, 2 * count))
         elif self._cursor * 2 < len(self._sequence):
             self._prefetch //= 4
@@ -220,32 +235,32 @@ class ShapeState:
         if self._fit is not None:
             self._fit[rows] = np.where(allowed, room.fit(self.request, rows, UNLIMITED), 0)
 
-    def _compute_few(self, room: Room, rows: list[int]) -> int:
+    def _compute_few(self, room: Room, rows: Collection[int]) -> int:
         """The same for a few rows, in plain numbers; the best key among them."""
-        request, keys, static = self.request, self.key, self.static
-        free_of_rows = room.free.take(rows, axis=1).T.tolist() if len(rows) > 1 else [room.free[:, rows[0]].tolist()]
-        best = INFEASIBLE
-        for row, free in zip(rows, free_of_rows, strict=True):
-            for column, units in request:
-                if free[column] < units:
-                    allowed = False
-                    break
-            else:
-                allowed = static.item(row)
-            if self._fit is not None:
-                self._fit[row] = min(UNLIMITED, *(free[it] // units for it, units in request)) if allowed else 0
-            key = self._key_of(room, row, free) if allowed else INFEASIBLE
-            keys[row] = key
+        keys, fits, best = self.key, self._fit, INFEASIBLE
+        for row in rows:
+            free: list[int] = room.free[:, row].tolist()
+            if fits is not None:
+                fit = min(free[column] // units for column, units in self.request)
+                fits[row] = min(max(fit, 0), UNLIMITED) if self.static.item(row) else 0
+            keys[row] = key = self._key_of(room, row, free)
             if key > best:
                 best = key
         return best
 
     def _key_of(self, room: Room, row: int, free: list[int]) -> int:
-        """The sort key of a row that has so much free, and room for one such pod."""
+        """The sort key of a row that has so much free, with one such pod taken off it; none if it has no room."""
         for column, units in self.request:
-            free[column] -= units
-        # A node that others have overfilled is full, not fuller than full.
-        shares = [left * unit if left > 0 else 0.0 for left, unit in zip(free, room.shares.of_row(row), strict=True)]
+            left = free[column] - units
+            if left < 0:
+                return INFEASIBLE
+            free[column] = left
+        if not self.static.item(row):
+            return INFEASIBLE
+        if min(free) < 0:
+            # A node that others have overfilled is full, not fuller than full.
+            free = [max(left, 0) for left in free]
+        shares = list(map(mul, free, room.shares.of_row(row)))
         score = 0
         for score_of_one, weight in self._scores_of_one or self._make_scores_of_one(room):
             score += score_of_one(shares) * weight

@@ -44,6 +44,8 @@ class PodTable(msgspec.Struct, frozen=True, eq=False):
     flags: NDArray[np.uint8]
     shapes: tuple[PodShape, ...]
     """What the column `shape` points to."""
+    looking: tuple[int, ...] | None = None
+    """Which of `shapes` have terms about other pods; None where nobody has looked."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -111,6 +113,14 @@ class SetAside(NamedTuple):
     why: Explanation
 
 
+class Changes(NamedTuple):
+    """The keys of groups in the order in which they changed, up to this snapshot. The list only ever grows, so who has
+    read it to some place need only read on; another list means that nobody can say what changed."""
+
+    keys: list[str]
+    end: int
+
+
 class Snapshot(msgspec.Struct, frozen=True, eq=False):
     columns: NodeColumns
     pods: PodTable
@@ -121,3 +131,5 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     set_aside: tuple[SetAside, ...]
     version: int
     """Rises with every change of the world that made it."""
+    changes: Changes | None = None
+    """Which groups changed since an earlier snapshot of the same world; None where nobody kept that."""

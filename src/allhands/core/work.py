@@ -15,6 +15,7 @@ from allhands.core.filling import Fillings
 from allhands.core.room import Room
 from allhands.core.shapes import INFEASIBLE, ROW_BITS, ShapeState
 from allhands.core.statement import Statement
+from allhands.model.affinity import NO_POD_AFFINITY
 from allhands.model.reason import Explanation, Reason
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ class Work:
         self.now = now
         self.room = Room(snapshot.columns, memo.shares_for(snapshot))
         memo.begin(snapshot, policy, self.room)
-        self.neighbours = Neighbours(snapshot, self.room, memo.static, memo.volumes, memo.roll.looking())
-        memo.volumes = self.neighbours.volumes
+        self._neighbours: Neighbours | None = None
+        self.nobody_looks = snapshot.pods.looking == () and not memo.roll.has_looking
+        """Whether no pod has terms about others, neither one that is there nor one that waits."""
         self.statement = Statement(self.room, self._count)
         self.fillings = Fillings()
         self._states: dict[str, ShapeState] = {}
@@ -46,6 +48,21 @@ class Work:
         self.queues = memo.queues_of(snapshot)
         self.wakes_at: int | None = None
         """When time alone changes something."""
+        self.stirs_at: int | None = None
+        """When time alone may let somebody start who waits."""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Made when somebody asks: in most clusters most pods ask nothing of others."""
+        if self._neighbours is None:
+            memo = self.memo
+            self._neighbours = Neighbours(self.snapshot, self.room, memo.static, memo.volumes, memo.roll.looking())
+            memo.volumes = self._neighbours.volumes
+        return self._neighbours
+
+    def is_dynamic(self, shape: PodShape) -> bool:
+        """Whether where it may go changes as pods come and go."""
+        return not (self.nobody_looks and _asks_nothing(shape)) and self.neighbours.is_dynamic(shape)
 
     @property
     def topology(self) -> TopologyColumns:
@@ -55,6 +72,9 @@ class Work:
         found = self._states.get(shape.digest)
         if found is None:
             found = self._states[shape.digest] = self.memo.state(shape, self.room)
+            if self.nobody_looks and _asks_nothing(shape):
+                found.is_dynamic = found.is_noticed = False
+                return found
             if self.neighbours.volumes.concerns(shape) and not found.exists_nowhere:
                 self._limit_to_reach(found)
             found.is_dynamic = self.neighbours.is_dynamic(shape)
@@ -108,10 +128,13 @@ class Work:
             (units * SCORE_SCALE // max(1, self.total.get(name)) for name, units in shape.requests.entries), default=0
         )
 
-    def wake_at(self, seconds: int) -> None:
-        """Something is due then, even if nothing else happens."""
+    def wake_at(self, seconds: int, *, lets_start: bool = True) -> None:
+        """Something is due then, even if nothing else happens; where it does not let anybody start, it only makes
+        another plan of what is decided now."""
         if self.wakes_at is None or seconds < self.wakes_at:
             self.wakes_at = seconds
+        if lets_start and (self.stirs_at is None or seconds < self.stirs_at):
+            self.stirs_at = seconds
 
     def why_no_node(self, shape: PodShape) -> Explanation:
         """Which of a shape's own conditions no node meets; if some meets all, that the policy's filters leave none."""
@@ -154,3 +177,10 @@ class Work:
 
     def _count(self, state: ShapeState, row: int, sign: int) -> None:
         self.neighbours.placed(state.shape, row, sign)
+
+
+def _asks_nothing(shape: PodShape) -> bool:
+    """Whether it has nothing by which it could look at other pods, or be in their way beyond resources."""
+    if shape.claims or shape.volumes or shape.host_ports or shape.spread:
+        return False
+    return shape.pod_affinity is NO_POD_AFFINITY or shape.pod_affinity.is_empty

@@ -15,9 +15,9 @@ from allhands.core.columns import NodeColumns, allocatable_columns, resource_nam
 from allhands.core.entries import build_entry, lone_group, missing_group
 from allhands.core.facts import NO_FACTS, Facts
 from allhands.core.pod_rows import PodRows
-from allhands.core.pod_state import PodState, units_counted
+from allhands.core.pod_state import PodState, has_shape_of, units_counted
 from allhands.core.sanity import group_object, node_problem, set_aside, without_doubles
-from allhands.core.snapshot import GroupEntry, SetAside, Snapshot
+from allhands.core.snapshot import Changes, GroupEntry, SetAside, Snapshot
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.podgroup import PodGroup, Slot
 from allhands.model.shape import PodShape
@@ -33,6 +33,8 @@ NO_SLOT: Final = Slot("", "")
 MOST_USED: Final = (1 << 62) - 1
 MOST_SHAPES_SHARED: Final = 1 << 16
 """Of so many shapes one object each is kept for all pods alike; beyond that it begins anew."""
+LONGEST_CHANGES: Final = 1 << 14
+"""The list of changed groups begins anew beyond that, or beyond as many as there are groups."""
 
 
 class World:
@@ -54,6 +56,7 @@ class World:
         self._entries: dict[str, GroupEntry] = {}
         self._entries_shared = False
         self._dirty: set[str] = set()
+        self._changes: list[str] = []
         self._selecting: dict[str, int] = {}
         self._selecting_pods = 0
         self._label_keys: frozenset[str] | None = None
@@ -108,7 +111,7 @@ class World:
         self._version += 1
         known = self._pods.get(pod.uid)
         try:
-            shape = self._shape(pod)
+            shape = known.shape if known is not None and has_shape_of(pod, known.pod) else self._shape(pod)
         except OverflowError:
             self._set_pod_aside(pod, "It has a number beyond 64 bits.")
             return
@@ -145,6 +148,11 @@ class World:
             self._forget(state)
             state.assumed_node, state.assumed_at = node, at_seconds
             self._remember(state)
+
+    def assumed_node(self, uid: str) -> str:
+        """Where a binding that was sent and not seen yet puts the pod; "" if there is none."""
+        state = self._pods.get(uid)
+        return "" if state is None else state.assumed_node
 
     def assume_evicted(self, uid: str, *, evicted: bool = True) -> None:
         """Overlay: an eviction that was sent and not seen yet."""
@@ -186,20 +194,26 @@ class World:
 
     # -- the snapshot
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, *, lasting: bool = True) -> Snapshot:
+        """What there is now. One that is not `lasting` may be read only until the next event; it costs by what changed
+        since the last, where one that lasts costs by all there is."""
         self._settle_label_keys()
         if self._layout_stale or self._columns is None:
             self._rebuild_columns()
         self._rebuild_entries()
         assert self._columns is not None
-        self._used_shared = self._allocatable_shared = self._entries_shared = True
+        if lasting:
+            self._used_shared = self._entries_shared = True
+        # It is known by its identity, so it is never written to.
+        self._allocatable_shared = True
         return Snapshot(
             columns=self._columns,
-            pods=self._rows.table(),
+            pods=self._rows.table(lasting=lasting),
             groups=self._entries,
             facts=self._facts,
             set_aside=self._set_aside(),
             version=self._version,
+            changes=Changes(self._changes, len(self._changes)),
         )
 
     # -- pods
@@ -216,7 +230,9 @@ class World:
         self._pods[uid] = state
         self._members.setdefault(state.group, {})[uid] = state
         self._dirty.add(state.group)
-        self._count_selecting(state.shape.selecting_keys, 1)
+        # A shape that looks at pods has its namespace, others mostly have not.
+        if state.shape.namespace:
+            self._count_selecting(state.shape.selecting_keys, 1)
         if node := state.node:
             self._by_node.setdefault(node, {})[uid] = state
             state.row = self._rows.put(
@@ -239,7 +255,8 @@ class World:
         if not members:
             del self._members[state.group]
         self._dirty.add(state.group)
-        self._count_selecting(state.shape.selecting_keys, -1)
+        if state.shape.namespace:
+            self._count_selecting(state.shape.selecting_keys, -1)
         if state.row >= 0:
             at_node = self._by_node[state.node]
             del at_node[uid]
@@ -384,22 +401,28 @@ class World:
         if not self._dirty:
             return
         entries = dict(self._entries) if self._entries_shared else self._entries
-        new_keys = False
-        for key in self._dirty:
+        last = next(reversed(entries), "")
+        in_order = True
+        if len(self._changes) > LONGEST_CHANGES + len(entries):
+            self._changes = []
+        for key in sorted(self._dirty) if len(self._dirty) > 1 else self._dirty:
             entry = self._entry(key)
             if entry is None:
                 entries.pop(key, None)
             else:
-                new_keys = new_keys or key not in entries
+                if key not in entries:
+                    in_order = in_order and key > last
+                    last = key
                 entries[key] = entry
-        self._entries = dict(sorted(entries.items())) if new_keys else entries
+            self._changes.append(key)
+        self._entries = entries if in_order else dict(sorted(entries.items()))
         self._entries_shared = False
         self._dirty.clear()
 
     def _entry(self, key: str) -> GroupEntry | None:
         members = self._members.get(key) or {}
         self._doubles.pop(key, None)
-        if len({state.pod.name for state in members.values()}) < len(members):
+        if len(members) > 1 and len({state.pod.name for state in members.values()}) < len(members):
             # Those who are doubled hold their room, and no more.
             members, self._doubles[key] = without_doubles(members.values())
         known = self._groups.get(key)
@@ -423,12 +446,18 @@ class World:
 
     def _set_aside(self) -> tuple[SetAside, ...]:
         assert self._columns is not None
-        stranded = [
-            set_aside("Pod", state.pod.key, f'It is on node "{node}", which is unknown.')
-            for node, at_node in self._by_node.items()
-            if node not in self._columns.row_by_name
-            for state in at_node.values()
-        ]
+        known = self._columns.row_by_name
+        if self._by_node.keys() <= known.keys():
+            if not (self._bad_nodes or self._bad_pods or self._doubles):
+                return ()
+            stranded = []
+        else:
+            stranded = [
+                set_aside("Pod", state.pod.key, f'It is on node "{node}", which is unknown.')
+                for node, at_node in self._by_node.items()
+                if node not in known
+                for state in at_node.values()
+            ]
         doubles = (it for found in self._doubles.values() for it in found)
         found = (*self._bad_nodes.values(), *self._bad_pods.values(), *stranded, *doubles)
         return tuple(sorted(found, key=lambda it: (it.kind, it.name, str(it.why))))

@@ -28,6 +28,8 @@ class GroupStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     nominated_nodes: tuple[str, ...] = ()
     """Where that room is."""
     said: Said | None = None
+    after_completed: tuple[str, ...] = ()
+    """Jobs that it waits for and that were seen to complete: they may have been removed since."""
 
 
 NO_STATUS: Final = GroupStatus()

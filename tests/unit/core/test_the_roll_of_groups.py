@@ -74,13 +74,14 @@ def test_a_roll_that_follows_says_what_a_new_one_says(seed: int) -> None:
     for _ in range(12):
         for _ in range(chance.randrange(4)):
             _change(chance, world)
-        snapshot = world.snapshot()
+        snapshot = world.snapshot(lasting=chance.random() < 0.5)
         groups = dict(snapshot.groups)
         roll.follow(snapshot)
         other = {key for key, entry in groups.items() if before.get(key) is not entry}
         assert other <= set(roll.changed)
         assert set(roll.gone) <= set(before) - set(groups)
-        line = roll.line()
+        line = roll.line()[:]
+        assert list(roll.line()) == line
         assert line == in_order(line, POLICY, snapshot, 0)
         keys = {entry.group.key for entry in line}
         assert not keys & set(roll.open)

@@ -19,7 +19,7 @@ from allhands.model.reason import Explanation, Reason, explain
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from allhands.core.columns import Request, Rows
     from allhands.core.plan import Start
@@ -66,15 +66,17 @@ class Refusal(NamedTuple):
 class KeptDemand:
     """A demand that holds from cycle to cycle: of groups that pay in one way, on any nodes."""
 
-    __slots__ = ("checked_at", "demand", "is_unlimited", "requests")
+    __slots__ = ("checked_at", "demand", "is_unlimited", "largest", "whole")
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
         bill = demand.options[0].bill
         self.is_unlimited = bill.refused is None and not (bill.headrooms or bill.chains or bill.steps)
         """Whether its queues never refuse it."""
-        self.requests: tuple[Request, ...] = ()
-        """What one pod of each of its shapes takes."""
+        self.largest: Request = ()
+        """What some node must have, resource by resource: what the largest of its pods take."""
+        self.whole: Request = ()
+        """What all nodes must have together, where that is more."""
         self.checked_at = -1
         """The version of the nodes for which it is known that some node, if it were empty, would do for each shape."""
 
@@ -136,10 +138,61 @@ class Allocate:
         known = self._refused.get(alike)
         if known is not None:
             return known[0] == FROM_THE_START or self._calendar.end_of(entry) > known[0]
-        if self._explains or self._plainly_refused(alike, charged=True) is None:
+        if self._explains:
             return False
-        self.hopeless.add(alike)
+        if self._plainly_refused(alike, charged=True) is not None:
+            self.hopeless.add(alike)
+            return True
+        return self._is_kept_away(entry, alike)
+
+    def _is_kept_away(self, entry: GroupEntry, alike: Class) -> bool:
+        """Whether it is plain that it finds no room because of what was promised to others."""
+        calendar = self._calendar
+        kept = self._kept.get(alike) if isinstance(alike, int) else None
+        if calendar.tiers.is_open or kept is None or not kept.is_unlimited:
+            return False
+        room = calendar.work_for(entry).room
+        if room is self._work.room or kept.checked_at != self._work.memo.static_version:
+            return False
+        if not room.holds_none(kept.largest) and not room.holds_less(kept.whole):
+            return False
+        self._refused[alike] = (calendar.last_fall_before_end(entry), self._no_room(kept, alike))
         return True
+
+    @property
+    def keeps_kinds(self) -> bool:
+        """Whether classes are the kinds that a roll keeps its line by."""
+        return self._keeps
+
+    def most_seconds(self, kind: int) -> int | None:
+        """Of this class, those are refused who say that they run longer; None if that is not known of any."""
+        known = self._refused.get(kind)
+        if known is None:
+            return None
+        return -1 if known[0] == FROM_THE_START else known[0] - self._work.now
+
+    def hopeful(self, kinds: Iterable[int]) -> list[int]:
+        """Of these classes, those of which it is not plain that all are refused."""
+        known, hopeless, room = self._kept.get, self.hopeless, self._work.room
+        version, most = self._work.memo.static_version, room.most()
+        found = []
+        for kind in kinds:
+            if kind in hopeless:
+                continue
+            kept = known(kind)
+            if kept is None or kept.checked_at != version or not kept.is_unlimited:
+                found.append(kind)
+                continue
+            for column, units in kept.largest:
+                if units > most[column]:
+                    hopeless.add(kind)
+                    break
+            else:
+                if room.holds_less(kept.whole):
+                    hopeless.add(kind)
+                else:
+                    found.append(kind)
+        return found
 
     def demand(self, entry: GroupEntry) -> Demand | Refusal:
         alike = self._class_of(entry)
@@ -165,10 +218,7 @@ class Allocate:
         if kept is None or kept.checked_at != self._work.memo.static_version:
             return None
         room = self._work.room
-        for request in kept.requests:
-            if room.holds_none(request):
-                break
-        else:
+        if not room.holds_none(kept.largest) and not room.holds_less(kept.whole):
             return None
         if charged and not kept.is_unlimited and self.refusal(kept.demand.options[0]) is not None:
             return None
@@ -179,25 +229,36 @@ class Allocate:
         kept = self._plainly_refused(alike, charged=charged)
         if kept is None or not isinstance(alike, int):
             return None
-        part, (option,) = kept.demand
-        refusal = Refusal(NO_ROOM, for_room=True, option=option, part=part, kind=alike)
+        refusal = self._no_room(kept, alike)
         self._refused[alike] = (FROM_THE_START, refusal)
         return refusal
+
+    def _no_room(self, kept: KeptDemand, kind: Class) -> Refusal:
+        assert isinstance(kind, int)
+        return Refusal(NO_ROOM, for_room=True, option=kept.demand.options[0], part=kept.demand.part, kind=kind)
 
     def _holds_none(self, room: Room, entry: GroupEntry) -> bool:
         """Whether only the reason is asked for, and that is plain to see in this room."""
         kept = self._kept.get(self._calendar.kinds.number(entry)) if not self._explains else None
         if kept is None or kept.checked_at != self._work.memo.static_version:
             return False
-        return any(room.holds_none(request) for request in kept.requests)
+        return room.holds_none(kept.largest) or room.holds_less(kept.whole)
 
     def _check_shapes(self, entry: GroupEntry, part: Part) -> None:
         """Each of its shapes could be somewhere: as long as nodes stay what they are, only room can be missing."""
         kept = self._kept.get(self._calendar.kinds.number(entry))
-        states = [self._work.state(entry.pending[take.members].shape) for take in part.all_takes()]
-        if kept is not None and not any(self._work.neighbours.volumes.concerns(state.shape) for state in states):
-            kept.requests = tuple(dict.fromkeys(state.request for state in states))
-            kept.checked_at = self._work.memo.static_version
+        takes = [(self._work.state(entry.pending[take.members].shape), take.number) for take in part.all_takes()]
+        if kept is None or any(state.shape.claims or state.shape.volumes for state, _ in takes):
+            return
+        largest: dict[int, int] = {}
+        whole: dict[int, int] = {}
+        for state, number in takes:
+            for column, units in state.request:
+                largest[column] = max(largest.get(column, 0), units)
+                whole[column] = whole.get(column, 0) + units * number
+        kept.largest = tuple(largest.items())
+        kept.whole = tuple(whole.items()) if whole != largest else ()
+        kept.checked_at = self._work.memo.static_version
 
     def _class_of(self, entry: GroupEntry) -> Class:
         """Equal for groups that ask for the same; and, where users are counted, for the same user and namespace."""
@@ -303,5 +364,5 @@ class Allocate:
 
     def _depends_on_others(self, entry: GroupEntry) -> bool:
         """Whether what is placed later could help it: pods that want to be near others."""
-        is_dynamic = self._work.neighbours.is_dynamic
+        is_dynamic = self._work.is_dynamic
         return any(is_dynamic(members.shape) for members in entry.pending)

@@ -10,7 +10,7 @@ from allhands.model.reason import Reason, explain
 from allhands.model.time_text import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
@@ -22,7 +22,7 @@ class Census(NamedTuple):
     """Some members are on nodes, and fewer than the minimum."""
     admitted: list[GroupEntry]
     """Its room was promised, and its pods are being made."""
-    waiting: list[GroupEntry]
+    waiting: Sequence[GroupEntry]
     whole: list[GroupEntry]
     """At their minimum; they may have members to add. Without those for which nothing is to be done."""
     not_now: list[tuple[GroupEntry, Explanation]]
@@ -39,11 +39,14 @@ def take_census(work: Work) -> Census:
     roll = work.memo.roll
     found = _asked_about([roll.open[key] for key in sorted(roll.open)], work, draining)
     line = roll.line()
-    return found._replace(waiting=found.waiting + line, is_in_order=not found.waiting)
+    if found.waiting:
+        return found._replace(waiting=[*found.waiting, *line[:]])
+    return found._replace(waiting=line[:] if work.policy.explains else line, is_in_order=True)
 
 
 def _asked_about(entries: Iterable[GroupEntry], work: Work, draining: Mapping[str, Explanation]) -> Census:
-    census = Census([], [], [], [], [], [])
+    waiting: list[GroupEntry] = []
+    census = Census([], [], waiting, [], [], [])
     for entry in entries:
         if draining and entry.problem is None and (emptied := _drained(entry, draining)) is not None:
             if entry.bound:
@@ -65,7 +68,7 @@ def _asked_about(entries: Iterable[GroupEntry], work: Work, draining: Mapping[st
         elif entry.status.admitted_at_seconds is not None:
             census.admitted.append(entry)
         else:
-            census.waiting.append(entry)
+            waiting.append(entry)
     return census
 
 

@@ -21,7 +21,7 @@ from allhands.model.podgroup import Slot, SubGroup, TopologyMode
 from allhands.model.reason import Explanation, Reason, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from allhands.core.actions.allocate import Allocate, Option
     from allhands.core.columns import Rows
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def grow(
     work: Work,
     allocate: Allocate,
-    whole: list[GroupEntry],
+    whole: Sequence[GroupEntry],
     started: list[Start],
     refused: Callable[[GroupEntry, Explanation], None] | None = None,
 ) -> Iterator[Start]:

@@ -148,7 +148,8 @@ class Holding:
         # Members of a gang that must leave elsewhere are awaited too.
         elsewhere = sum(1 for evict in evictions if evict.node not in set(nodes))
         why = awaiting(self._leaving.on(rows) + elsewhere, len(evictions), nodes)
-        return Preempted(start, evictions, Hold(entry.key, nodes, None, awaits_leaving=True), why)
+        hold = Hold(entry.key, nodes, None, awaits_leaving=True, binds=start.binds)
+        return Preempted(start, evictions, hold, why)
 
     def _fitting(self, entry: GroupEntry, demand: Demand, *, charged: bool) -> tuple[Option, Placed] | None:
         charges = self._leaving.without(self._charges)

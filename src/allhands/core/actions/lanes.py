@@ -6,11 +6,13 @@ It only orders. Whether a group may start is asked elsewhere, and what it answer
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
 from allhands.core.charges import past_shares, tenant_keys
 from allhands.core.quota.order import QueueRanking
+from allhands.core.roll import Line
 from allhands.model.queue import QueueOrder, ShareBy
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from allhands.core.policy import Policy
     from allhands.core.quota.tenants import Tenants
     from allhands.core.quota.usage import UsageKey
+    from allhands.core.roll import Place
     from allhands.core.snapshot import GroupEntry, Snapshot
     from allhands.core.work import Work
     from allhands.model.queue import Queue
@@ -49,6 +52,11 @@ class Lane:
             return None
         self._next += 1
         return self._entries[self._next - 1]
+
+    def go_on_after(self, place: Place) -> None:
+        """From here, those behind a place in line are given."""
+        assert isinstance(self._entries, Line)
+        self._next = bisect_right(self._entries.places, place)
 
     def close(self) -> Sequence[GroupEntry]:
         """Those that have not been given: nobody is given any more."""
@@ -134,6 +142,17 @@ class Lanes:
     @property
     def names(self) -> Iterable[str]:
         return self._lanes.keys()
+
+    @property
+    def are_one_in_order(self) -> bool:
+        """Whether there is but one queue, in which anybody may pass, and its order is that of the line."""
+        only = self._only
+        return type(only) is Lane and not only.is_strict and isinstance(only._entries, Line)
+
+    def go_on_after(self, place: Place) -> None:
+        """The next is the one behind this place, where they are one in order."""
+        assert self._only is not None
+        self._only.go_on_after(place)
 
     def is_strict(self, queue: str) -> bool:
         """Whether nobody passes the first that does not start."""

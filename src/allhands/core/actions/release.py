@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from allhands.core.work import Work
     from allhands.model.reason import Explanation
 
+_STARTED: Final = int(PodFlag.STARTED)
+_BARE: Final = int(PodFlag.BARE)
+"""As plain numbers: this is asked of every pod that was bound and has not begun, in every cycle."""
 WAITS_FOR_PODS: Final = frozenset((Reason.GANG_INCOMPLETE, Reason.SUB_GROUP_INCOMPLETE, Reason.SCHEDULING_GATED))
 
 
@@ -65,17 +68,18 @@ def _failed_start(work: Work, entry: GroupEntry) -> Released | None:
     if not entry.unstarted:
         return None
     pods, policy = work.snapshot.pods, work.policy
-    unstarted = [row for row in entry.bound if not pods.flags[row] & PodFlag.STARTED]
-    if not unstarted:
-        return None
     timeout = entry.group.start_timeout_seconds
     if timeout is None:
         timeout = policy.start_timeout_seconds
-    due = min(int(pods.since[row]) for row in unstarted) + timeout
+    flags, since = pods.flags.item, pods.since.item
+    unstarted = [row for row in entry.bound if not flags(row) & _STARTED]
+    if not unstarted:
+        return None
+    due = min(map(since, unstarted)) + timeout
     if due > work.now:
         work.wake_at(due)
         return None
-    if any(pods.flags[row] & PodFlag.BARE for row in entry.bound):
+    if any(flags(row) & _BARE for row in entry.bound):
         return None
     # The pause is counted from now, so a second later the plan is another one.
     work.wake_at(work.now + 1)

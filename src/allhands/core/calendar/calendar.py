@@ -82,7 +82,10 @@ class Calendar:
         self._last_time = 0
         self._explains = policy.explains
         self._soon: Soon | None = None
-        self._timed_at: tuple[tuple[int, int], bool] | None = None
+        self.plainly_promised: GroupEntry | None = None
+        """Who was promised room in the plain case."""
+        self._timed_at = -1
+        self._is_timed = False
         self._started: list[tuple[GroupEntry, Placed]] = []
         self._running: Running | None = None
         self._search: Search | None = None
@@ -260,12 +263,14 @@ class Calendar:
         """
         if self._explains:
             return False
-        seen = (len(self._started), len(self.promises))
-        if self._timed_at is None or self._timed_at[0] != seen:
+        # Nothing that has started or was promised is taken back, so they are counted only.
+        seen = len(self._started) + len(self.promises)
+        if self._timed_at != seen:
+            self._timed_at = seen
             is_timed = not self.soon.has_unknown
             is_timed = is_timed and all(self.end_of(entry) < FOREVER for entry, _ in self._started)
-            self._timed_at = (seen, is_timed and all(it.end < FOREVER for it in self.promises))
-        return self._timed_at[1]
+            self._is_timed = is_timed and all(it.end < FOREVER for it in self.promises)
+        return self._is_timed
 
     def _promise_soon(self, blocked: Blocked) -> bool:
         """The same for the first group of a cycle where all is plain; False if it is not."""
@@ -283,6 +288,7 @@ class Calendar:
         self.found[entry.group.key] = found
         self._has_time.add(blocked.kind)
         self._times_left -= 1
+        self.plainly_promised = entry
         promise = found.promise(ask, 0)
         self.tiers.promise(promise, free, patience=self._patience(entry))
         self.promises.append(promise)

@@ -13,6 +13,7 @@ from allhands.core.shapes import ShapeState
 from allhands.core.work import Work
 
 if TYPE_CHECKING:
+    from allhands.core.feasibility.neighbours import Neighbours
     from allhands.model.shape import PodShape
 
 
@@ -23,7 +24,8 @@ class OtherRoom(Room):
         vars(self).update(vars(main))
         self.free = main.free.copy()
         self.log = []
-        self._most = None
+        self._most = self._together = None
+        self._forget_recent()
 
     def classes(self) -> None:
         """What is free is written without a word in the log, so nothing is kept of it."""
@@ -45,8 +47,12 @@ class WorkElsewhere(Work):
             found = self._states[shape.digest] = _StateElsewhere(self.main.state(shape), self.room, self)
         return found
 
-    def wake_at(self, seconds: int) -> None:
-        self.main.wake_at(seconds)
+    @property
+    def neighbours(self) -> Neighbours:
+        return self.main.neighbours
+
+    def wake_at(self, seconds: int, *, lets_start: bool = True) -> None:
+        self.main.wake_at(seconds, lets_start=lets_start)
 
     def forget_columns(self) -> None:
         """So many rows changed that looking at all of them is cheaper."""

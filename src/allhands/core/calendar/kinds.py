@@ -18,6 +18,14 @@ class KindNumbers:
         self.by_signature: dict[str, int] = {}
         self.by_asked: dict[tuple[object, ...], int] = {}
 
+    def number(self, entry: GroupEntry) -> int:
+        """Where there are no windows."""
+        found = self.by_signature.get(entry.signature)
+        if found is None:
+            asked = (*_asked(entry), ())
+            found = self.by_signature[entry.signature] = self.by_asked.setdefault(asked, len(self.by_asked))
+        return found
+
 
 class Kinds:
     """Numbers for the kinds of groups in one cycle. `numbers` are those of the cycles before."""

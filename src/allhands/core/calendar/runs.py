@@ -1,43 +1,50 @@
-"""What is known of running groups from cycle to cycle: since when they run, and what their pods will give back.
+"""What is known of running groups from cycle to cycle: since when they run, when each is expected to end, and what its
+pods will give back; in the order of their ends.
 
 It only saves work: what it says of a group is read off the group and the table of pods, and holds as long as the group
-is the same.
+is the same. Ends that have passed are expected anew when somebody looks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from allhands.core.calendar.estimates import FOREVER, LONGEST_SECONDS
 from allhands.core.columns import ABSURD_UNITS
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
+    from allhands.core.calendar.estimates import Estimates
     from allhands.core.columns import Request
     from allhands.core.facts import Facts
+    from allhands.core.roll import Roll
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
     from allhands.model.shape import PodShape
 
 
-Release: TypeAlias = "tuple[int, int, Request]"
-"""When, on which node, and what one pod gives back."""
+Held: TypeAlias = "tuple[tuple[int, Request], ...]"
+"""On which node a pod is, and what it gives back; one for each pod."""
+End: TypeAlias = "tuple[int, str, Held]"
+"""When a group ends, which one, and what it gives back. No two are of the same group."""
+
+MOST_STALE: Final = 4096
 
 
 class Run:
     """A group that runs. Holds as long as the entry is the same."""
 
-    __slots__ = ("end", "entry", "pods", "releases", "start")
+    __slots__ = ("end", "entry", "pods", "start")
 
-    def __init__(self, entry: GroupEntry, start: int, pods: tuple[tuple[int, Request], ...]) -> None:
+    def __init__(self, entry: GroupEntry, start: int, pods: Held) -> None:
         self.entry = entry
         self.start = start
         self.pods = pods
         self.end = 0
-        """When it is expected to end, as far as that was known; once that is over, it is doubled."""
-        self.releases: list[Release] = []
+        """When it is expected to end: once that is over, later. 0 if nobody knows."""
 
     def expect(self, seconds: int, now: int) -> None:
         end = self.start + seconds
@@ -45,7 +52,6 @@ class Run:
             seconds *= 2
             end = self.start + seconds
         self.end = end
-        self.releases = [(end, node, units) for node, units in self.pods]
 
 
 class Runs:
@@ -55,24 +61,76 @@ class Runs:
         self._runs: dict[str, Run] = {}
         self._units: dict[str, Request] = {}
         self._facts: Facts | None = None
-        self._version = -1
+        self._now = 0
+        self._stale: dict[str, None] | None = None
+        """Groups that changed since anybody looked; None if that may be all."""
+        self.ends: list[End] = []
+        """Of all whose end is known, the first to end first."""
+        self.unknown: dict[str, Run] = {}
+        """Those of which nobody knows when they end."""
+        self.leaving = 0
+        """How many of them have pods that are leaving."""
 
-    def of(self, work: Work) -> Iterable[Run]:
-        """In no particular order. Ends are those of the last time that anybody looked."""
-        roll, snapshot = work.memo.roll, work.snapshot
-        if self._facts is not snapshot.facts or self._version not in (roll.version_before, roll.version):
-            self._runs = {key: self._run(work, entry) for key, entry in roll.holding_groups.items()}
-        elif self._version != roll.version:
-            for key in roll.gone:
-                self._runs.pop(key, None)
-            for key in roll.changed:
-                entry = roll.holding_groups.get(key)
-                if entry is None:
-                    self._runs.pop(key, None)
-                else:
-                    self._runs[key] = self._run(work, entry)
-        self._facts, self._version = snapshot.facts, roll.version
-        return self._runs.values()
+    def note(self, roll: Roll) -> None:
+        """What changed in this cycle, for the next who looks."""
+        if self._stale is not None:
+            self._stale.update(dict.fromkeys(roll.gone))
+            self._stale.update(dict.fromkeys(roll.changed))
+            if len(self._stale) > MOST_STALE:
+                self._stale = None
+
+    def follow(self, work: Work, estimates: Estimates) -> None:
+        """Brings it up to date with the groups and the time."""
+        now = min(work.now, LONGEST_SECONDS)
+        holding = work.memo.roll.holding_groups
+        if self._facts is not work.snapshot.facts or now < self._now or self._stale is None:
+            self._runs, self.unknown, self.leaving = {}, {}, 0
+            self.ends = []
+            for entry in holding.values():
+                self._add(self._run(work, entry), estimates, now)
+            self.ends.sort()
+        else:
+            for key in self._stale:
+                self._drop(key)
+                if (held := holding.get(key)) is not None:
+                    self._add(self._run(work, held), estimates, now, in_order=True)
+        self._facts, self._now, self._stale = work.snapshot.facts, now, {}
+        ends = self.ends
+        while ends and ends[0][0] <= now:
+            run = self._runs[ends.pop(0)[1]]
+            self._expect(run, estimates, now, in_order=True)
+
+    def has_unknown(self, begun: Collection[str]) -> bool:
+        """Whether nobody knows of some group when it ends; of those that have `begun`, nobody does."""
+        if self.unknown:
+            return True
+        return any(
+            (run := self._runs.get(key)) is not None and run.entry.status.started_at_seconds is None for key in begun
+        )
+
+    def _add(self, run: Run, estimates: Estimates, now: int, *, in_order: bool = False) -> None:
+        self._runs[run.entry.key] = run
+        self.leaving += bool(run.entry.leaving)
+        self._expect(run, estimates, now, in_order=in_order)
+
+    def _expect(self, run: Run, estimates: Estimates, now: int, *, in_order: bool) -> None:
+        seconds = estimates.duration(run.entry.group)
+        if seconds is None:
+            self.unknown[run.entry.key] = run
+            return
+        run.expect(seconds, now)
+        if in_order:
+            insort(self.ends, (run.end, run.entry.key, run.pods))
+        else:
+            self.ends.append((run.end, run.entry.key, run.pods))
+
+    def _drop(self, key: str) -> None:
+        run = self._runs.pop(key, None)
+        if run is None:
+            return
+        self.leaving -= bool(run.entry.leaving)
+        if self.unknown.pop(key, None) is None:
+            del self.ends[bisect_left(self.ends, (run.end, key))]
 
     def _run(self, work: Work, entry: GroupEntry) -> Run:
         table = work.snapshot.pods

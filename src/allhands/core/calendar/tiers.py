@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from allhands.core.calendar.promises import Promise
     from allhands.core.calendar.windows import Windows
-    from allhands.core.columns import Column, Request, Rows
+    from allhands.core.columns import Column, Mask, Request, Rows
     from allhands.core.room import Room
     from allhands.core.work import Work
 
@@ -36,7 +36,8 @@ class Ahead(OtherRoom):
         vars(self).update(vars(main))
         self.log = []
         self.free = free
-        self._most = None
+        self._most = self._together = None
+        self._forget_recent()
         self.promise = promise
         self.counts_from = counts_from
         """Who says that it ends later than this must leave it possible."""
@@ -55,8 +56,10 @@ class TierRoom(OtherRoom):
         self._main = main
         self._limits = limits
         self._charged = charged
-        self._closed = np.zeros(self.free.shape[1], dtype=np.bool_)
-        self._closed[closed] = True
+        self._closed: Mask | None = None
+        if closed.size:
+            self._closed = np.zeros(self.free.shape[1], dtype=np.bool_)
+            self._closed[closed] = True
         self._position = 0
         self._recompute(slice(None))
         self._position = len(main.log)
@@ -83,7 +86,7 @@ class TierRoom(OtherRoom):
         free = self._main.free[:, rows]
         for ahead in self._limits:
             free = np.minimum(free, ahead.free[:, rows])
-        self.free[:, rows] = np.where(self._closed[rows], np.minimum(free, 0), free)
+        self.free[:, rows] = free if self._closed is None else np.where(self._closed[rows], np.minimum(free, 0), free)
         self.forget_most()
 
 
@@ -122,7 +125,7 @@ class Tiers:
         span = bisect_left(self._moments, end)
         if span < len(self._moments):
             # With time, the end reaches the next moment; not earlier than this.
-            self._work.wake_at(self._work.now + self._moments[span] - end + 1)
+            self._work.wake_at(self._work.now + self._moments[span] - end + 1, lets_start=False)
         return span
 
     def last_fall_before(self, end: int) -> int:

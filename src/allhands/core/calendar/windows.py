@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from allhands.model.resources import ResourceVector
 
 _NOBODY: Final[tuple[int, ...]] = ()
+NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.int64)
 LATEST: Final = 1 << 53
 MOST_KEPT: Final = 1 << 62
 """Later than any time, and more than any cluster has, so that no sum leaves 64 bits."""
@@ -41,21 +42,24 @@ class Windows:
     """Those of one snapshot that are not over, by start."""
 
     def __init__(self, work: Work) -> None:
+        self.windows: tuple[Window, ...] = ()
+        self._groups: dict[str, tuple[int, ...]] = {}
+        self._queues: dict[str, tuple[int, ...]] = {}
+        self._closing: list[Window] = []
+        if not work.snapshot.facts.reservations:
+            return
         columns = work.snapshot.columns
         current = [it for it in work.snapshot.facts.reservations if it.start_seconds < it.end_seconds]
         current = sorted(
             (it for it in current if it.end_seconds > work.now), key=lambda it: (it.start_seconds, it.name)
         )
         self.windows = tuple(_window(number, it, columns) for number, it in enumerate(current))
-        self._groups: dict[str, tuple[int, ...]] = {}
-        self._queues: dict[str, tuple[int, ...]] = {}
         for number, it in enumerate(current):
             for group in it.groups:
                 self._groups[group] = (*self._groups.get(group, _NOBODY), number)
             for queue in it.queues:
                 self._queues[queue] = (*self._queues.get(queue, _NOBODY), number)
         self._closing = [it for it in self.windows if it.rows.size]
-        self._nothing: Rows = np.zeros(0, dtype=np.int64)
         for window in self.windows:
             work.wake_at(window.start if window.start > work.now else window.end)
 
@@ -78,7 +82,7 @@ class Windows:
     def closed(self, start: int, end: int, entitled: tuple[int, ...]) -> Rows:
         """The nodes that a run must not use; some may come more than once."""
         rows = [it.rows for it in self._closing if it.start < end and start < it.end and it.number not in entitled]
-        return np.concatenate(rows) if rows else self._nothing
+        return np.concatenate(rows) if rows else NO_ROWS
 
     def amounts(self) -> tuple[Window, ...]:
         return tuple(it for it in self.windows if not it.rows.size and len(it.resources))

@@ -235,9 +235,12 @@ class Neighbours:
     # -- what is known of terms
 
     def _learn_terms(self, snapshot: Snapshot, groups: Iterable[GroupEntry]) -> None:
-        # A shape that looks at pods has its namespace, others mostly have not; this is asked of every shape there is.
         shapes = snapshot.pods.shapes
-        looking = [number for number, shape in enumerate(shapes) if shape.namespace and not shape.pod_affinity.is_empty]
+        looking = snapshot.pods.looking
+        if looking is None:
+            # A shape that looks at pods has its namespace, others mostly have not.
+            looks = [shape.namespace and not shape.pod_affinity.is_empty for shape in shapes]
+            looking = tuple(number for number, it in enumerate(looks) if it)
         if looking:
             there = set(self._tally.occupants.present)
             nominated = {it.number for it in self._tally.occupants.nominated}

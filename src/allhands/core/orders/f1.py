@@ -21,6 +21,7 @@ WEIGHT_OF_CREATION: Final = 870
 
 class F1:
     name = "f1"
+    looks_at_facts = True
 
     def __init__(self, resources: Sequence[str] = RESOURCES) -> None:
         self._sizes = Sizes(resources)
@@ -28,6 +29,9 @@ class F1:
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int:  # noqa: ARG002
         seconds, width = self._sizes.of(entry, snapshot)
         return log10(seconds) * width + WEIGHT_OF_CREATION * THOUSANDTHS * log_of_moment(entry)
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        return True
 
 
 def log_of_moment(entry: GroupEntry) -> int:

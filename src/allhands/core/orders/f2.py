@@ -21,6 +21,7 @@ WEIGHT_OF_CREATION: Final = 25_600
 
 class F2:
     name = "f2"
+    looks_at_facts = True
 
     def __init__(self, resources: Sequence[str] = RESOURCES) -> None:
         self._sizes = Sizes(resources)
@@ -28,3 +29,6 @@ class F2:
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int:  # noqa: ARG002
         seconds, width = self._sizes.of(entry, snapshot)
         return square_root(seconds) * width + WEIGHT_OF_CREATION * THOUSANDTHS * log_of_moment(entry)
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        return True

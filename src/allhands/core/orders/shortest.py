@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 class Shortest:
     name = "shortest"
+    looks_at_facts = True
 
     def __init__(self) -> None:
         self._sizes = Sizes()
 
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int:  # noqa: ARG002
         return self._sizes.of(entry, snapshot).seconds
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        return True

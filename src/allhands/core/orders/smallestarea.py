@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class SmallestArea:
     name = "smallestarea"
+    looks_at_facts = True
 
     def __init__(self, resources: Sequence[str] = RESOURCES) -> None:
         self._sizes = Sizes(resources)
@@ -24,3 +25,6 @@ class SmallestArea:
     def rank(self, entry: GroupEntry, snapshot: Snapshot, now: int) -> int:  # noqa: ARG002
         seconds, width = self._sizes.of(entry, snapshot)
         return seconds * width
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        return True

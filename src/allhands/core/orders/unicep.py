@@ -23,6 +23,7 @@ _LOG_OF_ONE: Final = 1_847 << 20
 
 class Unicep:
     name = "unicep"
+    looks_at_facts = True
 
     def __init__(self, resources: Sequence[str] = RESOURCES, *, wait_of_unscheduled: bool = False) -> None:
         self._sizes = Sizes(resources)
@@ -33,3 +34,7 @@ class Unicep:
         logarithm = log2(max(width // THOUSANDTHS, 1)) << (MORE_BITS + 20 - FRACTION_BITS)
         wait = wait_of(entry, now, slips=self._slips)
         return -((wait << 2 * MORE_BITS) // (max(logarithm, _LOG_OF_ONE) * seconds))
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        # The time has no say in it then.
+        return self._slips

@@ -20,6 +20,7 @@ FRACTION_BITS: Final = 100
 
 class Wfp3:
     name = "wfp3"
+    looks_at_facts = True
 
     def __init__(self, resources: Sequence[str] = RESOURCES, *, wait_of_unscheduled: bool = False) -> None:
         self._sizes = Sizes(resources)
@@ -29,6 +30,10 @@ class Wfp3:
         seconds, width = self._sizes.of(entry, snapshot)
         wait = wait_of(entry, now, slips=self._slips)
         return -((wait**3 * width << FRACTION_BITS) // seconds**3)
+
+    def is_settled(self, entry: GroupEntry) -> bool:  # noqa: ARG002
+        # The time has no say in it then.
+        return self._slips
 
 
 def wait_of(entry: GroupEntry, now: int, *, slips: bool) -> int:

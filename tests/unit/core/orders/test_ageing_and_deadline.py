@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +87,19 @@ def test_a_negative_window_is_refused() -> None:
 
 def test_orders_are_registered_by_their_names() -> None:
     assert {name: getattr(plugin, "name", None) for name, plugin in ORDERS.items()} == {name: name for name in ORDERS}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@given(created=TIMES, seconds=st.integers(1, 10**6), later=TIMES)
+def test_an_order_that_says_it_is_settled_is_the_same_at_any_time(
+    name: str, created: int, seconds: int, later: int
+) -> None:
+    there, group = snapshot(), entry(created, seconds=seconds)
+    make: Any = ORDERS[name]
+    orders = [make()]
+    if name in ("wfp3", "unicep"):
+        orders.append(make(wait_of_unscheduled=True))
+        assert [order.is_settled(group) for order in orders] == [False, True]
+    for order in orders:
+        if order.is_settled(group):
+            assert order.rank(group, there, 0) == order.rank(group, there, later)

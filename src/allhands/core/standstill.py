@@ -1,0 +1,163 @@
+"""When nothing can have come of what happened: a cycle has left nobody who could start, nothing has come free since,
+and whoever came does not fit. Then the plan is empty, and nobody need be asked again.
+
+It only saves work, in the plain case: a policy that tells nothing and evicts nobody, one line, no terms about other
+pods, no windows. Where a promise was made, it must be plain that it would be made again. In doubt it says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from allhands.core.policy import Backfill
+from allhands.core.roll import is_quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from allhands.core.actions.allocate import KeptDemand
+    from allhands.core.actions.census import Census
+    from allhands.core.calendar.calendar import Calendar
+    from allhands.core.calendar.tiers import Ahead
+    from allhands.core.columns import Column
+    from allhands.core.facts import Facts
+    from allhands.core.policy import Policy
+    from allhands.core.snapshot import GroupEntry
+    from allhands.core.work import Work
+
+
+class Standstill:
+    """What a cycle left behind."""
+
+    __slots__ = (
+        "_ahead",
+        "_easy",
+        "_facts",
+        "_first",
+        "_free",
+        "_head",
+        "_queue",
+        "_started",
+        "_static_version",
+        "_time",
+        "until",
+    )
+
+    def __init__(
+        self,
+        work: Work,
+        started: Collection[str],
+        first: GroupEntry | None,
+        head: GroupEntry | None,
+        ahead: Ahead | None,
+    ) -> None:
+        self._facts: Facts = work.snapshot.facts
+        self._static_version = work.memo.static_version
+        self._free: Column = work.room.free
+        """What is free once all that was started is there."""
+        self._time = work.now
+        self._started: Collection[str] = started
+        self._first = first
+        """Who was promised room."""
+        self._head = head
+        """Whom nobody passes."""
+        self._ahead: tuple[int, list[int]] | None = None
+        if ahead is not None:
+            self._ahead = (ahead.counts_from, np.minimum(ahead.free, work.room.free)[:, 0].tolist())
+        """Who ends after that moment has so much room, on the one node that there is."""
+        self._easy = work.policy.backfill is Backfill.EASY
+        self._queue = work.memo.roll.only_queue()
+        self.until = work.stirs_at
+        """From then on time alone may let somebody start."""
+
+    def holds(self, work: Work) -> bool:
+        """Whether nobody can start now either."""
+        roll, snapshot = work.memo.roll, work.snapshot
+        if roll.gone or roll.open or not work.nobody_looks or snapshot.set_aside:
+            return False
+        if snapshot.facts is not self._facts or work.memo.static_version != self._static_version:
+            return False
+        if work.now < self._time or (self.until is not None and work.now >= self.until):
+            return False
+        if self._queue is not None and roll.only_queue() != self._queue:
+            return False
+        return self._nobody_is_new(work) and np.array_equal(work.room.free, self._free)
+
+    def _nobody_is_new(self, work: Work) -> bool:
+        """Whether all who changed are those that were started, and those who do not fit."""
+        roll, groups, first, head = work.memo.roll, work.snapshot.groups, self._first, self._head
+        for one in (first, head):
+            if one is not None and groups.get(one.key) is not one:
+                return False
+        for key in roll.changed:
+            entry = groups[key]
+            if key in self._started:
+                is_expected = is_quiet(entry) and (not self._easy or self._began_then(work, entry))
+            elif not roll.is_in_line(key):
+                is_expected = False
+            elif head is not None and roll.place_of(head) < roll.place_of(entry):
+                is_expected = True
+            else:
+                is_expected = self._does_not_fit(work, entry)
+                # Who comes before the first is promised room in its place.
+                is_expected = is_expected and (first is None or roll.place_of(first) < roll.place_of(entry))
+            if not is_expected:
+                return False
+        return True
+
+    def _does_not_fit(self, work: Work, entry: GroupEntry) -> bool:
+        memo = work.memo
+        kept: KeptDemand | None = memo.demands.get(memo.kinds.number(entry))
+        if kept is None or kept.checked_at != memo.static_version or not kept.is_unlimited:
+            return False
+        if work.room.holds_none(kept.largest) or work.room.holds_less(kept.whole):
+            return True
+        seconds = entry.group.expected_duration_seconds
+        if self._ahead is None or seconds is None or work.now + max(seconds, 1) <= self._ahead[0]:
+            return False
+        free = self._ahead[1]
+        return any(units > free[column] for column, units in kept.whole or kept.largest)
+
+    def _began_then(self, work: Work, entry: GroupEntry) -> bool:
+        """Whether it is expected to end when the cycle that started it expected that."""
+        since = work.snapshot.pods.since
+        return entry.status.started_at_seconds is None and all(int(since[row]) == self._time for row in entry.bound)
+
+    def goes_on(self, work: Work) -> None:
+        """It held: those who were started are there now."""
+        self._started = ()
+        if self._queue is None:
+            self._queue = work.memo.roll.only_queue()
+
+
+def can_stand_still(policy: Policy) -> bool:
+    """Whether a cycle under this policy may ever leave one behind."""
+    if policy.preempts or policy.reclaims or policy.tells_promises or policy.gates or not policy.passes_over:
+        return False
+    return policy.backfill is not Backfill.CONSERVATIVE
+
+
+def left_behind(
+    work: Work, census: Census, calendar: Calendar, started: Collection[str], head: GroupEntry | None
+) -> Standstill | None:
+    """After a cycle of one line, kept by kind; None if it cannot be told what it means for the next. `head` is the one
+    in a strict queue whom nobody passes."""
+    if not census.is_in_order or not work.nobody_looks or calendar.windows.windows:
+        return None
+    if census.begun or census.admitted or census.whole or census.not_now or census.drained:
+        return None
+    line = work.memo.roll.line()
+    if len(line) and work.memo.roll.only_queue() is None:
+        return None
+    first, ahead = calendar.plainly_promised, calendar.tiers.ahead
+    if len(ahead) != (first is not None):
+        return None
+    if work.policy.backfill is Backfill.EASY and len(work.snapshot.columns) > 1:
+        # Where a promise is kept depends on what was started after it was made.
+        return None
+    if ahead and ahead[0].counts_from != ahead[0].promise.start:
+        # With time, it keeps ever more away.
+        return None
+    return Standstill(work, started, first, head, ahead[0] if ahead else None)
