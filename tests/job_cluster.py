@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from allhands.api.document import Manifest
     from allhands.api.kinds import Resource
+    from allhands.lifecycle.instructions import Outcome
 
 NAMESPACE = "default"
 KUBELET_SECONDS = 5.0
@@ -48,6 +49,16 @@ class _Limited:
         return await self._objects.create(resource, *arguments, **options)
 
 
+class _Counted(JobController):
+    def __init__(self, objects: Any, cluster: JobCluster) -> None:
+        super().__init__(objects)
+        self._cluster = cluster
+
+    def reconcile(self, key: str, now_seconds: float) -> Outcome:
+        self._cluster.looks += 1
+        return super().reconcile(key, now_seconds)
+
+
 class JobCluster:
     def __init__(self, loop: VirtualTimeLoop, crashes: Iterable[tuple[int, bool]] = ()) -> None:
         self.clock = VirtualClock(loop)
@@ -56,6 +67,7 @@ class JobCluster:
         self.telling = Telling()
         self.plan = CrashPlan(crashes)
         self.restarts = 0
+        self.looks = 0
         self.most_pods: int | None = None
         """As if a quota allowed no more."""
         self.most_active: dict[str, int] = {}
@@ -83,7 +95,7 @@ class JobCluster:
             objects: Any = CrashingObjects(_Limited(self.objects, self), self.plan)  # type: ignore[arg-type]
             performer = Performer(objects, self.telling)  # type: ignore[arg-type]
             try:
-                await ControllerLoop(JobController(objects), performer, self.clock).run()
+                await ControllerLoop(_Counted(objects, self), performer, self.clock).run()
             except BaseExceptionGroup as group:
                 if group.subgroup(Crash) is None:
                     raise

@@ -15,6 +15,10 @@ class Addresses:
         self._next = 0
         self._used: dict[str, None] = {}
 
+    @property
+    def free(self) -> int:
+        return self._count - len(self._used)
+
     def take(self) -> str:
         if len(self._used) >= self._count:
             raise OverflowError(f"all {self._count} addresses of {self._network} are in use")

@@ -143,12 +143,17 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """The share of runs that are killed for want of memory."""
     reports_creating: bool = True
     """Whether pods that take time to start report it, at the price of one more write each."""
+    notice_seconds: float = 0.0
+    """How often nodes look whether what runs has ended, as kubelets do once a second; 0: they know at once. What is
+    noticed together is dealt with together, which is much cheaper."""
 
     def __post_init__(self) -> None:
         for name in ("failure_rate", "out_of_memory_rate"):
             rate = getattr(self, name)
             if not 0 <= rate <= 1:
                 raise ValueError(f"{name}: {rate:g} is not between 0 and 1")
+        if self.notice_seconds < 0:
+            raise ValueError(f"notice_seconds: {self.notice_seconds:g} is below 0")
         if not 1 <= self.failure_exit_code <= 255:
             raise ValueError(f"failure_exit_code: {self.failure_exit_code} is not between 1 and 255")
 

@@ -7,7 +7,7 @@ says for how much longer to trust it. A dead node is simply not renewed; nothing
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 import zlib
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,7 +15,7 @@ import msgspec
 
 from allhands.agents.agent import LEASE_NAMESPACE, LEASES, NODES
 from allhands.api.errors import StatusError
-from allhands.runtime.workqueue import WorkQueue
+from allhands.runtime.workqueue import WorkQueue, serve
 
 if TYPE_CHECKING:
     from allhands.agents.seen import NodeSeen
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND: Final = 404
 BEATS_PER_TURN: Final = 32
-_LOG = logging.getLogger(__name__)
+STEP_SECONDS: Final = 1.0
 
 
 class HeartbeatPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,21 +63,7 @@ class Heartbeats:
         self._queue.add(name)
 
     async def run(self) -> None:
-        done = 0
-        while True:
-            name = await self._queue.take()
-            try:
-                await self._beat(name)
-            except StatusError as refusal:
-                pause = self._queue.retry(name)
-                _LOG.info("heartbeat of %s: %s; again in %g s", name, refusal.message, pause)
-            else:
-                self._queue.succeeded(name)
-            finally:
-                self._queue.done(name)
-            done += 1
-            if done % BEATS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        await serve(self._queue, self._beat, "heartbeat of", per_turn=BEATS_PER_TURN)
 
     async def _beat(self, name: str) -> None:
         node = self._nodes.living(name)
@@ -91,7 +77,10 @@ class Heartbeats:
             await self._report_ready(node)
         # Spread over the interval by name, so that nodes that came together do not beat together.
         share = (zlib.crc32(name.encode()) + 1) / 2**32 if first else 1.0
-        self._queue.add_after(name, interval * share)
+        # In whole steps, so that a thousand nodes do not wake the process a thousand times.
+        now = asyncio.get_running_loop().time()
+        due = math.floor((now + interval * share) / STEP_SECONDS) * STEP_SECONDS
+        self._queue.add_after(name, max(due - now, min(STEP_SECONDS, interval)))
 
     async def _renew(self, node: NodeSeen, interval: float) -> None:
         spec = {

@@ -97,6 +97,8 @@ class Peers:
             count = max(job.spec.completions, index + 1)
             if count > MOST_WORKERS:
                 return []
+            if count > self._addresses.free and sys.platform == "linux":
+                raise StatusError(503, "ServiceUnavailable", f"{count} loopback addresses are not free on this node")
             if owner["uid"] not in self._blocks:  # another pod of the job may have asked meanwhile
                 self._blocks[owner["uid"]] = _Block([self._take() for _ in range(count)], {})
         return self._blocks[owner["uid"]].hosts

@@ -20,6 +20,7 @@ from allhands.agents.agent import NODES, PODS
 from allhands.agents.heartbeat import HeartbeatPolicy, Heartbeats
 from allhands.agents.local_pod import EventType, LocalPod
 from allhands.agents.logs import EVERYTHING_WRITTEN, LogOptions, check_options
+from allhands.agents.loopback import claimed_range
 from allhands.agents.peers import Peers
 from allhands.agents.pod_status import FINISHED, Waiting, never_seen_again, rejection, status_of
 from allhands.agents.pod_writes import PodWrites
@@ -116,6 +117,11 @@ class ProcessAgent:
         return self._nodes.get(name)
 
     async def run(self) -> None:
+        with claimed_range(f"{self._workplace.folder.resolve()}") as network:
+            self._peers = Peers(self._objects, network)
+            await self._run()
+
+    async def _run(self) -> None:
         await self._begin()
         try:
             async with asyncio.TaskGroup() as group:

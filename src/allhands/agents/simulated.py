@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 POD_NETWORK: Final = "10.0.0.0/9"
 HOST_NETWORK: Final = "10.128.0.0/9"
+SET_RIGHT_SECONDS: Final = 0.1
 INVALID_ANNOTATION: Final = "InvalidSimulationAnnotation"
 PODS_PER_TURN: Final = 32
 """After so many pods in a row others get their turn."""
@@ -200,6 +201,10 @@ class SimulatedKubelets:
                 return
             if new.digest == run.shown and not new.deleting:
                 return
+            if not new.deleting and run.shown is not None and run.changes == run.written:
+                # Somebody else has written its status. It is set right, but not in a race with whoever did.
+                self._queue.add_after(key, SET_RIGHT_SECONDS)
+                return
         elif run is None and (new.phase in FINISHED and not new.deleting):
             return
         self._queue.add(key)
@@ -249,7 +254,12 @@ class SimulatedKubelets:
         if run.is_over and run.changes == run.written:
             del self._runs[key]
         elif run.wakes_at < math.inf:
-            self._queue.add_after(key, max(0.0, run.wakes_at - asyncio.get_running_loop().time()))
+            self._queue.add_after(key, max(0.0, self._noticed_at(run) - asyncio.get_running_loop().time()))
+
+    def _noticed_at(self, run: PodRun) -> float:
+        """When its node finds that its stage has ended."""
+        step = self._behaviour.notice_seconds
+        return math.ceil(run.wakes_at / step) * step if step and run.stage == Stage.RUNNING else run.wakes_at
 
     async def _take_in(self, key: str, seen: PodSeen, node: _Node) -> PodRun | None:
         """A pod that is new here: one to start, one that was running before the agent was, or one to refuse."""

@@ -54,17 +54,20 @@ class JobController:
         self._refusals: dict[str, str] = {}
         self._sizes: dict[str, int] = {}
         """How many pods a Job had when it was last looked at."""
+        self._writing: dict[str, str] = {}
+        """By key of the Job that is being looked at: the version for which its new status was made."""
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:
         return (self._jobs, self._pods)
 
     def wire(self, queue: WorkQueue) -> None:
-        self._jobs.on_change(lambda key, _old, new: self._see_job(queue, key, new))
+        self._jobs.on_change(lambda key, old, new: self._see_job(queue, key, old, new))
         self._pods.on_change(lambda key, old, new: self._see_pod(queue, key, old, new))
 
     def heard(self, key: str, refusal: StatusError | None) -> None:
         """How the last attempt at a key ended."""
+        self._writing.pop(key, None)
         if refusal is None:
             self._refusals.pop(key, None)
         elif refusal.reason not in _UNSPOKEN:
@@ -81,6 +84,7 @@ class JobController:
         uid, namespace = job.metadata.uid, job.metadata.namespace
         mine = [it for it in named if it.controller is not None and it.controller.uid == uid]
         self._sizes[key] = len(mine)
+        self._writing[key] = job.metadata.resource_version
         outcome = reconcile(
             job,
             [*mine, *(orphan for value in _selecting(job) for orphan in self._pods.by("orphan", value))],
@@ -111,10 +115,14 @@ class JobController:
 
     # -- what concerns whom
 
-    def _see_job(self, queue: WorkQueue, key: str, new: JobDocument | None) -> None:
+    def _see_job(self, queue: WorkQueue, key: str, old: JobDocument | None, new: JobDocument | None) -> None:
         if new is None:
-            for memory in (self._failures, self._refusals, self._sizes):
+            for memory in (self._failures, self._refusals, self._sizes, self._writing):
                 memory.pop(key, None)
+        elif old is not None and self._writing.get(key) == old.metadata.resource_version:
+            # What we write ourselves is no news: the machine says when to look again. Should it be another's word,
+            # then ours, which is meant for the version before, is refused, and we look again because of that.
+            return
         queue.add(key)
 
     def _see_pod(self, queue: WorkQueue, key: str, old: JobPod | None, new: JobPod | None) -> None:

@@ -20,6 +20,7 @@ from allhands.runtime.informer import Informer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from allhands.controllers.sparing import PlacedPod
     from allhands.lifecycle.observed import Pod
     from allhands.ports import Objects
     from allhands.runtime.workqueue import WorkQueue
@@ -83,9 +84,9 @@ class NodeController:
         if node is None or old is None or old.spec.lease_duration_seconds != new.spec.lease_duration_seconds:
             queue.add(name)
 
-    def _see_pod(self, queue: WorkQueue, pod: Pod | None) -> None:
+    def _see_pod(self, queue: WorkQueue, pod: PlacedPod | None) -> None:
         """A pod matters here only where its node is gone or drives pods away."""
-        name = "" if pod is None else pod.spec.node_name
+        name = "" if pod is None else pod.node_name
         if not name:
             return
         node = self._nodes.get(name)
@@ -94,7 +95,8 @@ class NodeController:
 
     def _pods_on(self, name: str) -> Iterator[Pod]:
         """Looked up only if somebody asks: of a node that is well, nobody does."""
-        yield from self._pods.by("node", name)
+        for pod in self._pods.by("node", name):
+            yield pod.whole()
 
     def reconcile(self, key: str, now_seconds: float) -> Outcome:
         now = self._monotonic()
@@ -105,7 +107,7 @@ class NodeController:
             silent = now - self._heard.setdefault(key, now)
             nobody = not self._well
             return reconcile(node, self._pods_on(key), silent, now_seconds, duration, nobody_is_well=nobody)
-        left = self._pods.by("node", key)
+        left = list(self._pods_on(key))
         if not left:
             self._gone.pop(key, None)
             return NOTHING_TO_DO

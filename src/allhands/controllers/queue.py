@@ -6,6 +6,7 @@ depends on them. When a queue was last written is remembered here only to be slo
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,19 +14,21 @@ import msgspec
 from allhands.api.volcano.queue import DEFAULT, QUEUE
 from allhands.api.volcano.queue_rules import place_error
 from allhands.controllers.watching import decoder
-from allhands.dialects.groups import read_job, read_pod_group
+from allhands.dialects.group_kinds import GROUP_KINDS
+from allhands.dialects.groups import read_job
 from allhands.dialects.pods import read_pod_use
 from allhands.dialects.queues import read_queue
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome
 from allhands.lifecycle.queue import PAUSE_SECONDS, Problem, QueueDocument, reconcile
 from allhands.lifecycle.queue_tally import GroupShare, PodPart, PodShare, QueueTally, QueueUse
-from allhands.runtime.informer import Informer
-from allhands.runtime.scheduling.resources import JOBS, POD_GROUPS, PODS
+from allhands.runtime.informer import Informer, split_key
+from allhands.runtime.scheduling.resources import JOBS, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from allhands.api.errors import StatusError
+    from allhands.dialects.group_kinds import GroupKind
     from allhands.dialects.groups import GroupRecord
     from allhands.dialects.pods import PodUse
     from allhands.ports import Objects
@@ -69,21 +72,24 @@ class QueueController:
         """Queues that are looked at again soon anyway, whatever happens until then."""
         self._queues: Informer[_Seen] = Informer(objects, QUEUE.resource, _reader(), optional=True)
         self._pods: Informer[PodShare] = Informer(objects, PODS, self._read_pod)
-        self._jobs: Informer[GroupShare] = Informer(objects, JOBS, lambda raw: self._share(read_job(raw)))
-        self._groups: Informer[GroupShare] = Informer(
-            objects, POD_GROUPS, lambda raw: self._share(read_pod_group(raw)), optional=True
+        self._jobs: Informer[GroupShare] = Informer(
+            objects, JOBS, lambda raw: self._share(read_job(raw)), optional=True
         )
+        self._groups: dict[str, Informer[GroupShare]] = {
+            kind.prefix: Informer(objects, kind.resource, self._reader_of(kind), optional=True) for kind in GROUP_KINDS
+        }
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:
-        return (self._queues, self._pods, self._jobs, self._groups)
+        return (self._queues, self._pods, self._jobs, *self._groups.values())
 
     def wire(self, queue: WorkQueue) -> None:
         tally = self._tally
         self._queues.on_change(lambda key, old, new: self._see_queue(queue, key, old, new))
         self._pods.on_change(lambda key, _old, new: self._touch(queue, tally.set_pod(key, new)))
         self._jobs.on_change(lambda key, _old, new: self._touch(queue, tally.set_group(f"job:{key}", new)))
-        self._groups.on_change(lambda key, _old, new: self._touch(queue, tally.set_group(key, new)))
+        for prefix, groups in self._groups.items():
+            groups.on_change(functools.partial(self._see_group, queue, prefix))
 
     def heard(self, key: str, refusal: StatusError | None) -> None:
         """How the last attempt at a key ended."""
@@ -130,6 +136,12 @@ class QueueController:
             for name in (*self._above(key), *self._above(parent_before or ""), parent_before or ""):
                 if name in self._queues:
                     queue.add(name)
+
+    def _see_group(
+        self, queue: WorkQueue, prefix: str, key: str, _old: GroupShare | None, new: GroupShare | None
+    ) -> None:
+        namespace, name = split_key(key)
+        self._touch(queue, self._tally.set_group(f"{namespace}/{prefix}{name}", new))
 
     def _touch(self, queue: WorkQueue, names: tuple[str, ...]) -> None:
         for name in names:
@@ -181,6 +193,9 @@ class QueueController:
         else:
             group = f"pod:{pod.namespace}/{pod.name}"
         return PodShare(group, pod.queue, _part(pod), pod.holds, pod.scheduler_name in self._ours)
+
+    def _reader_of(self, kind: GroupKind) -> Callable[[bytes], GroupShare]:
+        return lambda raw: self._share(kind.read(raw))
 
     def _share(self, record: GroupRecord) -> GroupShare:
         ours = record.scheduler_name in self._ours if record.scheduler_name else bool(record.queue)

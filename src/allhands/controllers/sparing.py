@@ -96,6 +96,32 @@ def pod_for_budgets(raw: bytes) -> Pod:
 READY: Final = Condition("Ready", "True")
 
 
+class PlacedPod(msgspec.Struct, frozen=True, gc=False):
+    """Where a pod is, and its text: of nearly all pods nobody here ever asks for more, since their nodes are well.
+    Where the store is in this process, it holds that text anyway."""
+
+    node_name: str
+    raw: bytes
+
+    def whole(self) -> Pod:
+        return pod_for_nodes(self.raw)
+
+
+class _Place(msgspec.Struct, frozen=True, gc=False):
+    node_name: str = msgspec.field(default="", name="nodeName")
+
+
+class _Placed(msgspec.Struct, gc=False):
+    spec: _Place = _Place()
+
+
+_placed = msgspec.json.Decoder(_Placed)
+
+
+def placed_pod(raw: bytes) -> PlacedPod:
+    return PlacedPod(intern(_placed.decode(raw).spec.node_name), raw)
+
+
 def pod_for_nodes(raw: bytes) -> Pod:
     """Where it is, what it tolerates, and its conditions, since they can only be written as a whole."""
     pod = _decode(raw)

@@ -56,13 +56,13 @@ def pods_by_namespace(objects: Objects) -> Informer[Pod]:
     )
 
 
-def pods_by_node(objects: Objects) -> Informer[Pod]:
-    """By `node`. Of each only what a node's trouble touches."""
+def pods_by_node(objects: Objects) -> Informer[sparing.PlacedPod]:
+    """By `node`. Of each only where it is, until somebody asks for more."""
     return Informer(
         objects,
         PODS,
-        sparing.pod_for_nodes,
-        indexes={"node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()},
+        sparing.placed_pod,
+        indexes={"node": lambda pod: (pod.node_name,) if pod.node_name else ()},
     )
 
 

@@ -23,6 +23,7 @@ GRACE_SECONDS: Final = 40.0
 STARTUP_GRACE_SECONDS: Final = 60.0
 GONE_SECONDS: Final = 40.0
 """So long a node may be missing before its pods are given up."""
+SOON_SECONDS: Final = 0.001
 PODS_AT_ONCE: Final = 200
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -64,7 +65,8 @@ def reconcile(
         unknown = _unknown(node, now_seconds)
         if unknown:
             return Outcome(tuple(unknown), now_seconds)
-    wake = overdue_at if overdue_at > now_seconds else None
+    # The two clocks may differ in their last digits: who is a hair too early looks again, and is not forgotten.
+    wake = max(overdue_at, now_seconds + SOON_SECONDS) if silent_seconds < grace else None
     taints = _wanted_taints(node, now_seconds, evicts=not nobody_is_well)
     if taints != tuple(node.spec.taints or ()):
         body = {"spec": {"taints": [msgspec.to_builtins(it) for it in taints] or None}}

@@ -168,7 +168,7 @@ class QueueTally:
     def set_group(self, key: str, share: GroupShare | None) -> tuple[str, ...]:
         """The queues for which something is different now."""
         group = self._groups.get(key)
-        if share is None and (group is None or group.declared is None):
+        if (None if group is None else group.declared) == share:
             return ()
         if group is None:
             group = self._groups[key] = _Group()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from allhands.agents.local_node import LocalNode
 from allhands.agents.process import ProcessAgent
 from allhands.agents.workplace import Workplace
-from allhands.compose import RandomIds, SystemClock
+from allhands.compose.machine import RandomIds, SystemClock
 from allhands.ports import DeleteOptions, Query
 from allhands.runtime.recorder import Recorder
 from allhands.store import InProcessObjects, Store

@@ -63,6 +63,19 @@ def test_a_pod_pulls_starts_runs_and_succeeds() -> None:
     in_virtual_time(story)
 
 
+def test_nodes_that_look_once_a_second_notice_ends_together() -> None:
+    async def story(world: World) -> None:
+        await begin(world, behaviour=Behaviour(notice_seconds=1))
+        for name, seconds in (("a", "1.2"), ("b", "1.7")):
+            await world.add_pod(name, said={"run-seconds": seconds})
+        await asyncio.sleep(1.9)
+        assert [await world.phase(name) for name in "ab"] == ["Running", "Running"]
+        await asyncio.sleep(0.2)
+        assert [await world.phase(name) for name in "ab"] == ["Succeeded", "Succeeded"]
+
+    in_virtual_time(story)
+
+
 def test_pods_have_addresses_of_their_own() -> None:
     async def story(world: World) -> None:
         await begin(world)

@@ -37,6 +37,29 @@ def test_a_job_runs_through() -> None:
     assert cluster.reasons().count("Completed") == 1
 
 
+def test_what_the_controller_writes_itself_is_no_reason_to_look_again() -> None:
+    """Four pods: looks that make, see and find them running; at their end they are told, let go and counted, and one
+    look finds that it is over."""
+
+    async def story(cluster: JobCluster) -> None:
+        await cluster.create("train", completions=4, parallelism=4)
+        await asyncio.sleep(120)
+        assert (await cluster.status("train"))["succeeded"] == 4
+
+    assert play(story, all_well).looks <= 7
+
+
+def test_a_job_that_is_over_goes_when_its_time_to_live_has_passed() -> None:
+    async def story(cluster: JobCluster) -> None:
+        await cluster.create("train", completions=1, ttlSecondsAfterFinished=60)
+        await asyncio.sleep(50)
+        assert [it["type"] for it in (await cluster.status("train"))["conditions"]][-1] == "Complete"
+        await asyncio.sleep(60)
+        assert await cluster.everything(JOBS) == []
+
+    play(story, all_well)
+
+
 def test_a_quota_that_lets_some_pods_through_is_told_and_the_status_says_what_is_there() -> None:
     async def story(cluster: JobCluster) -> None:
         cluster.most_pods = 2

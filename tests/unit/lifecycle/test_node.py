@@ -64,6 +64,14 @@ def test_a_lease_that_lasts_longer_gives_more_time() -> None:
     assert reconcile(node(), [], 50.0, NOW, lease_duration_seconds=10).instructions
 
 
+def test_a_look_that_is_a_hair_too_early_is_followed_by_another() -> None:
+    """So little is lost beside the seconds of a calendar; a node must not be forgotten for it."""
+    outcome = reconcile(node(), [], 40.0 - 1e-9, NOW)
+    assert outcome.instructions == ()
+    assert outcome.wake_at_seconds is not None
+    assert NOW < outcome.wake_at_seconds < NOW + 0.01
+
+
 def test_a_silent_node_is_unknown_first_then_tainted_then_its_pods_are_not_ready() -> None:
     first = reconcile(node(), [pod()], 40.0, NOW)
     patch, event = first.instructions

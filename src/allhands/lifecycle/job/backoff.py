@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from allhands.lifecycle.job.displacement import is_displaced
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -55,9 +57,11 @@ def failures_since_success(job: JobDocument, pods: Iterable[JobPod], before: Fai
     """What `before` and these pods of the Job tell together.
 
     A pod that was told to go and has lost its finalizer may be one that the Job itself did not need any more: of these
-    only failures that were seen earlier count.
+    only failures that were seen earlier count. Pods that were taken away from a batch job delay nothing.
     """
-    failed = [it for it in pods if has_failed(job, it) and (it.is_tracked or not it.is_going)]
+    failed = [
+        it for it in pods if has_failed(job, it) and (it.is_tracked or not it.is_going) and not is_displaced(job, it)
+    ]
     if not failed and not before.ended_at_seconds:
         return before
     succeeded_at = max(
@@ -70,8 +74,8 @@ def failures_since_success(job: JobDocument, pods: Iterable[JobPod], before: Fai
     return Failures({uid: at for at, uid in latest}, succeeded_at)
 
 
-def index_retry_at_seconds(last_failed: JobPod | None) -> float:
+def index_retry_at_seconds(job: JobDocument, last_failed: JobPod | None) -> float:
     """The same for one index that is retried on its own."""
-    if last_failed is None:
+    if last_failed is None or is_displaced(job, last_failed):
         return 0.0
     return last_failed.ended_at_seconds + delay_seconds(last_failed.all_index_failures + 1)

@@ -1,8 +1,8 @@
 """Counting each pod that ended exactly once, across crashes, with the help of a finalizer on every pod.
 
-A pod's end is first written into the Job's status, by uid or by index; only when it is seen there the finalizer goes,
-and only when the finalizer is seen gone the uid moves into the counter. So a pod cannot vanish uncounted, and one that
-is in the status by uid is not in the counter.
+A pod's end is first written into the Job's status, by uid or by index; only when that is done the finalizer goes, and
+only when the finalizer is seen gone the uid moves into the counter. So a pod cannot vanish uncounted, and one that is
+in the status by uid is not in the counter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_UNCOUNTED: Final = 500
 
 
 class Count:
-    """Writes the counts into the draft; `release` are the pods whose finalizer may go now."""
+    """Writes the counts into the draft; `release` are the pods whose finalizer may go as soon as that is written."""
 
     def __init__(self, tally: Tally, draft: StatusDraft, verdict: Verdict | None, let_go: Collection[str]) -> None:
         self._tally = tally
@@ -70,16 +70,15 @@ class Count:
 
     def _count(self, pod: JobPod) -> None:
         self.is_whole = False
-        if self._is_in_status(pod):
-            self.release.append(pod)
-            return
-        draft = self._draft
-        if len(draft.uncounted_succeeded) + len(draft.uncounted_failed) >= MOST_UNCOUNTED:
-            return
-        if pod.phase != "Succeeded":
-            draft.uncounted_failed.append(pod.uid)
-        elif not self._tally.job.is_indexed:
-            draft.uncounted_succeeded.append(pod.uid)
+        if not self._is_in_status(pod):
+            draft = self._draft
+            if len(draft.uncounted_succeeded) + len(draft.uncounted_failed) >= MOST_UNCOUNTED:
+                return
+            if pod.phase != "Succeeded":
+                draft.uncounted_failed.append(pod.uid)
+            elif not self._tally.job.is_indexed:
+                draft.uncounted_succeeded.append(pod.uid)
+        self.release.append(pod)
 
     def _is_in_status(self, pod: JobPod) -> bool:
         """Whether its end is written down already, or need not be."""

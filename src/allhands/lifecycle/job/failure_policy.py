@@ -1,6 +1,7 @@
 """What a Job's pod failure policy says about a failed pod: the first rule that fits decides, else it just counts.
 
-It looks at exit codes and conditions only; whether the pod failed at all is for the caller.
+It looks at exit codes and conditions only; whether the pod failed at all is for the caller. Without a rule that fits,
+a pod that was taken away from a batch job is ignored.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 import msgspec
+
+from allhands.lifecycle.job.displacement import is_displaced
 
 if TYPE_CHECKING:
     from allhands.lifecycle.job.documents import FailureRule, JobDocument, OnExitCodes
@@ -37,20 +40,19 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 PLAIN_FAILURE: Final = Judgement()
+DISPLACED: Final = Judgement("Ignore")
 
 
 def judge_failure(job: JobDocument, pod: JobPod) -> Judgement:
     policy = job.spec.pod_failure_policy
-    if policy is None:
-        return PLAIN_FAILURE
-    for number, rule in enumerate(policy.rules or ()):
+    for number, rule in enumerate((policy and policy.rules) or ()):
         if rule.action not in _ACTIONS:
             continue
         why = _why_it_fits(rule, pod)
         if why:
             message = f"{why} matching {rule.action} rule at index {number}" if rule.action == "FailJob" else ""
             return Judgement(cast("Action", rule.action), message)
-    return PLAIN_FAILURE
+    return DISPLACED if is_displaced(job, pod) else PLAIN_FAILURE
 
 
 def _why_it_fits(rule: FailureRule, pod: JobPod) -> str:

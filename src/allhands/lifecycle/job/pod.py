@@ -73,6 +73,7 @@ class _ContainerStatus(msgspec.Struct, rename="camel"):
 class _Condition(msgspec.Struct, rename="camel"):
     type: str = ""
     status: str = ""
+    reason: str = ""
     last_transition_time: str | None = None
 
 
@@ -121,6 +122,8 @@ class JobPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Types and statuses, of pods that are not active."""
     exits: tuple[tuple[str, int], ...] = ()
     """Names and exit codes of ended containers, then of ended init containers, of pods that are not active."""
+    was_taken_away: bool = False
+    """By the cluster, for reasons of its own: preemption, a drain, the loss of its node."""
 
     @property
     def has_ended(self) -> bool:
@@ -193,6 +196,7 @@ def decode_pod(raw: bytes) -> JobPod:
         ended_at_seconds=_ended_at(document, ready) if over else 0.0,
         conditions=tuple([(it.type, it.status) for it in status.conditions or ()]) if over else (),
         exits=_exits(containers) + _exits(init_containers) if over else (),
+        was_taken_away=over and status.phase != "Succeeded" and _was_taken_away(status),
     )
 
 
@@ -201,6 +205,14 @@ def _ready(status: _Status) -> _Condition | None:
         if condition.type == "Ready":
             return condition
     return None
+
+
+def _was_taken_away(status: _Status) -> bool:
+    """A kubelet that is short of something ends the pods that use too much of it: that one is the pod's own doing."""
+    return any(
+        it.type == "DisruptionTarget" and it.status == "True" and it.reason != "TerminationByKubelet"
+        for it in status.conditions or ()
+    )
 
 
 def _controller(owners: tuple[Owner, ...]) -> Owner | None:

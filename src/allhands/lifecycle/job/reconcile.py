@@ -1,8 +1,8 @@
 """One look at a Job and its pods: what is to be written now, and when to look again.
 
 Level-triggered: it decides by what is observed and keeps nothing. At most one status is written in one look, guarded by
-the Job's version, and nothing that depends on it is done before it is observed; so any part of the instructions, in any
-order, may have happened before the next look.
+the Job's version, before everything else, and what depends on it is done only if that succeeded. A crash after any of
+the instructions, with neighbours of one kind in any order, changes nothing in the end.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from allhands.model.time_text import utc_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from allhands.api.document import Manifest
     from allhands.lifecycle.job.backoff import Failures
     from allhands.lifecycle.job.documents import JobDocument
     from allhands.lifecycle.job.pod import JobPod
@@ -122,7 +123,7 @@ class _Look:
             instructions.append(_record(self._job, "Warning", "FailedCreate", f"Error creating: {refused}"))
         instructions += creates
         instructions += self._tidings(creates)
-        return Outcome(tuple(instructions), self._wake_at_seconds())
+        return Outcome(tuple(instructions), self._wake_at_seconds(patch))
 
     def _write_times(self) -> None:
         job, draft = self._job, self._draft
@@ -196,8 +197,10 @@ class _Look:
             tidings.append(_record(self._job, "Normal", "SuccessfulCreate", _pods_text("Created", names)))
         return tidings
 
-    def _wake_at_seconds(self) -> float | None:
-        if self._count.release:
+    def _wake_at_seconds(self, patch: Manifest) -> float | None:
+        """Of what this look writes into the status, only conditions make a difference to the next one; with them, or
+        with finalizers gone, there is more to do at once. So nobody need look because the status has changed."""
+        if self._count.release or "conditions" in patch:
             return self._now_seconds
         moments = [self._supply.wake_at_seconds]
         if self._verdict is None and self._draft.start_time is not None:

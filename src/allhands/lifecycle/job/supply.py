@@ -97,7 +97,7 @@ def _indexed_supply(tally: Tally, lacking: int, now_seconds: float) -> Supply:
     indexes = settled.first_missing(lacking, tally.completions)
     wake: float | None = None
     if tally.job.backs_off_per_index:
-        moments = {index: index_retry_at_seconds(tally.to_be_replaced.get(index)) for index in indexes}
+        moments = {index: index_retry_at_seconds(tally.job, tally.to_be_replaced.get(index)) for index in indexes}
         wake = min((at for at in moments.values() if at > now_seconds), default=None)
         indexes = [index for index, at in moments.items() if at <= now_seconds]
     return Supply(create=len(indexes), indexes=indexes, wake_at_seconds=wake)

@@ -75,8 +75,6 @@ class Tally:
                 self.fresh_failed.append(pod)
 
     def _fresh_failures_that_count(self) -> int:
-        if self.job.spec.pod_failure_policy is None:
-            return len(self.fresh_failed)
         return sum(judge_failure(self.job, it).counts for it in self.fresh_failed)
 
     def _sort_indexes(self) -> None:

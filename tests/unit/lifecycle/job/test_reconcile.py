@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allhands.lifecycle.instructions import Create, Delete, Patch
-from allhands.lifecycle.job import PODS, reconcile
+from allhands.lifecycle.job import JOBS, PODS, reconcile
 from allhands.lifecycle.job.pod import FINALIZER, INDEX, INDEX_FAILURES, INDEX_IGNORED
 from tests.job_world import NAMESPACE, JobWorld, created
 
@@ -49,6 +49,20 @@ def test_it_takes_few_writes() -> None:
     world.settle()
     assert world.is_over
     assert world.writes - before == 1 + 10 + 1 + 1  # to be counted, finalizers, counted and complete, the event
+
+
+def test_a_pod_that_ended_is_written_down_and_then_loses_its_finalizer_in_one_look() -> None:
+    world = JobWorld(completions=3, parallelism=2)
+    world.settle()
+    ended = world.names()[0]
+    world.succeed(ended)
+    outcome = world.look()
+    status, finalizer = (it for it in outcome.instructions if isinstance(it, Patch))
+    assert (status.resource, status.version != "") == (JOBS, True)
+    assert status.patch["status"]["uncountedTerminatedPods"] == {"succeeded": [world.pods[ended]["metadata"]["uid"]]}
+    assert (finalizer.resource, finalizer.name) == (PODS, ended)
+    assert outcome.wake_at_seconds == world.now_seconds
+    assert world.look().instructions[0].patch["status"]["succeeded"] == 1  # type: ignore[union-attr]
 
 
 def test_a_pod_is_as_the_template_says_and_knows_its_job() -> None:
