@@ -12,7 +12,7 @@ from tests.embedded import EmbeddedInThread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allhands.compose import EmbeddedCluster
+    from allhands.compose.embedded import EmbeddedCluster
     from tests.controlplane import ControlPlane
 
 

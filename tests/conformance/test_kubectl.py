@@ -22,7 +22,7 @@ import yaml
 from tests.conformance.normalise import Normaliser
 
 if TYPE_CHECKING:
-    from allhands.compose import EmbeddedCluster
+    from allhands.compose.embedded import EmbeddedCluster
     from tests.controlplane import ControlPlane
 
 PATIENCE_SECONDS = 60

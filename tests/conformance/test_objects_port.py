@@ -20,7 +20,7 @@ from tests.manifests import BUDGETS, CONFIG_MAPS, NAMESPACES, NODES, PODS, confi
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from allhands.compose import EmbeddedCluster
+    from allhands.compose.embedded import EmbeddedCluster
     from tests.controlplane import ControlPlane
 
 PATIENCE_SECONDS = 20

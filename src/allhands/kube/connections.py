@@ -7,6 +7,8 @@ closes before its sockets do leaks them. aiohttp waits only for the connections 
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
 import ssl
 import tempfile
 import weakref
@@ -14,11 +16,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from allhands.kube.kubeconfig_fields import KubeconfigError
+
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
 
-    from allhands.kube.kubeconfig import Access
+    from allhands.kube.access import Access
 
+KEEP_ALIVE_SECONDS: Final = 30.0
+"""An idle connection is used again for so long; API servers keep them longer."""
+DNS_SECONDS: Final = 30
+_KEEP_ALIVE_OPTIONS: Final = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 60_000),
+)
+"""Seconds of silence until the other side is asked, between questions, how many; and milliseconds for which what was
+sent may stay unconfirmed."""
+_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 UNLIMITED: Final = 0
 """How many connections, for aiohttp: a watch or a log holds one for as long as it likes."""
 CLOSING_SECONDS: Final = 2.0
@@ -28,8 +44,14 @@ CLOSING_SECONDS: Final = 2.0
 class Connector(aiohttp.TCPConnector):
     """Keeps an eye on every connection that it made."""
 
-    def __init__(self, tls: ssl.SSLContext, limit: int) -> None:
-        super().__init__(limit=limit, ssl=tls)
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            limit=limit,
+            limit_per_host=limit,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            ttl_dns_cache=DNS_SECONDS,
+            socket_factory=_watched_socket,
+        )
         self._made: weakref.WeakKeyDictionary[ResponseHandler, asyncio.Transport] = weakref.WeakKeyDictionary()
 
     async def _create_connection(self, *request: Any) -> ResponseHandler:
@@ -48,9 +70,21 @@ class Connector(aiohttp.TCPConnector):
             await asyncio.wait(ends, timeout=CLOSING_SECONDS)
 
 
+def _watched_socket(address: Any) -> socket.socket:
+    """A connection whose other side has vanished is noticed by the kernel, also while nothing is to be said: a watch
+    would otherwise wait for ever."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE_OPTIONS:
+        if (option := getattr(socket, name, None)) is not None:  # not every system has them all
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
 def tls_context(access: Access) -> ssl.SSLContext:
     """Verifies the server unless the kubeconfig says otherwise; shows our certificate if we have one."""
-    context = ssl.create_default_context(cadata=access.ca_pem.decode() if access.ca_pem else None)
+    context = ssl.create_default_context(cadata=_certificates(access.ca_pem) if access.ca_pem else None)
     if access.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -59,5 +93,13 @@ def tls_context(access: Access) -> ssl.SSLContext:
         with tempfile.NamedTemporaryFile() as file:
             file.write(access.client_certificate_pem + b"\n" + access.client_key_pem)
             file.flush()
-            context.load_cert_chain(file.name)
+            context.load_cert_chain(file.name, password=b"")  # a key with a password is refused, nobody is asked for it
     return context
+
+
+def _certificates(pem: bytes) -> str:
+    """Those in the text; what else stands in a bundle, such as names in any language, is left out."""
+    found = _CERTIFICATE.findall(pem)
+    if not found:
+        raise KubeconfigError("certificate-authority: holds no certificate in PEM form")
+    return b"\n".join(found).decode("ascii", errors="replace")

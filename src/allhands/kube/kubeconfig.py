@@ -1,89 +1,142 @@
-"""Where the API server is and who we are there, read from a kubeconfig file.
+"""Where the API server is and who we are there, read from kubeconfig files.
 
-Understands what a cluster administrator hands out: certificate authorities and client certificates as files or inline,
-tokens and token files. A file that does not say enough is refused with the path of what is missing.
+Several files are merged as kubectl does it: whoever names a thing first has said all about it. Paths inside are
+relative to the file they stand in. What does not say enough, or asks for what is gone, is refused with its path and
+what to do.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import yaml
 
+from allhands.kube.access import Access
+from allhands.kube.kubeconfig_fields import KubeconfigError, Section
+from allhands.kube.kubeconfig_users import identity_fields
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Access", "KubeconfigError", "default_paths", "load"]
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+SECTIONS: Final = ("clusters", "users", "contexts")
+EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 
 
-class KubeconfigError(ValueError):
-    """The file cannot be used; the message says which part and why."""
+def default_paths(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """The files of $KUBECONFIG, or ~/.kube/config."""
+    listed = (os.environ if environment is None else environment).get("KUBECONFIG", "")
+    paths = tuple(dict.fromkeys(Path(part).expanduser() for part in listed.split(os.pathsep) if part))
+    return paths or (Path("~/.kube/config").expanduser(),)
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """One way into one cluster."""
-
-    server: str
-    ca_pem: bytes = b""
-    token: str = ""
-    token_file: str = ""
-    client_certificate_pem: bytes = b""
-    client_key_pem: bytes = b""
-    insecure: bool = False
-    namespace: str = "default"
-
-
-def load(path: Path, context: str = "") -> Access:
-    """The access that a context of the file describes, by default its current one."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"{path}: is not YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise KubeconfigError(f"{path}: must hold a mapping with clusters, users and contexts")
-    name = context or document.get("current-context") or ""
+def load(paths: Path | Sequence[Path], context: str = "") -> Access:
+    """The access that a context of the file, or of several together, describes; by default their current one."""
+    merged = _Merged([paths] if isinstance(paths, Path) else paths)
+    name = context or merged.current_context
     if not name:
-        raise KubeconfigError(f"{path}: current-context: is not set; name a context")
-    chosen = _named(document, "contexts", name, path).get("context") or {}
-    cluster = _named(document, "clusters", str(chosen.get("cluster") or ""), path).get("cluster") or {}
-    user = _named(document, "users", str(chosen.get("user") or ""), path).get("user") or {}
-    if not cluster.get("server"):
-        raise KubeconfigError(f"{path}: clusters[{chosen.get('cluster')}].cluster.server: is not set")
+        raise KubeconfigError(f"{merged.source}: current-context: is not set; name a context")
+    chosen = merged.named("contexts", name).section("context")
+    cluster = merged.named("clusters", chosen.text("cluster")).section("cluster")
+    user_name = chosen.text("user")
+    user = merged.named("users", user_name).section("user") if user_name else Section({}, Path(), "users")
+    server = cluster.text("server")
+    if not server:
+        raise cluster.complaint("server", "is not set")
+    fields = _cluster_fields(cluster) | identity_fields(user, _exec_config(cluster))
+    uses_tls = any(fields.get(key) for key in ("ca_pem", "client_certificate_pem", "insecure"))
     return Access(
-        server=str(cluster["server"]).rstrip("/"),
-        ca_pem=_pem(cluster, "certificate-authority", path),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        token=str(user.get("token") or ""),
-        token_file=str(user.get("tokenFile") or ""),
-        client_certificate_pem=_pem(user, "client-certificate", path),
-        client_key_pem=_pem(user, "client-key", path),
-        namespace=str(chosen.get("namespace") or "default"),
+        server=_server_url(cluster, server, uses_tls=uses_tls),
+        namespace=chosen.text("namespace") or "default",
+        **fields,
     )
 
 
-def _named(document: dict[str, Any], section: str, name: str, path: Path) -> dict[str, Any]:
-    entries = document.get(section) or []
-    for entry in entries:
-        if isinstance(entry, dict) and entry.get("name") == name:
-            return entry
-    known = ", ".join(sorted(str(entry.get("name")) for entry in entries if isinstance(entry, dict))) or "none"
-    raise KubeconfigError(f"{path}: {section}: has no entry named {name!r}; it has: {known}")
+class _Merged:
+    """The entries of all files, by section and name, each with the file it came from."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        if not paths:
+            raise KubeconfigError("no kubeconfig file is named")
+        self.source = os.pathsep.join(str(path) for path in paths)
+        self.current_context = ""
+        self._entries: dict[str, dict[str, Section]] = {section: {} for section in SECTIONS}
+        # As with kubectl one of several may be missing, but not the only one, and not all.
+        present = [path for path in paths if path.exists()] if len(paths) > 1 else list(paths)
+        if not present:
+            raise KubeconfigError(f"{self.source}: none of these files exists")
+        for path in present:
+            document = _document(path)
+            if document is not None or len(paths) == 1:
+                self._add(path, document)
+
+    def _add(self, path: Path, document: Any) -> None:
+        if not isinstance(document, dict):
+            raise KubeconfigError(f"{path}: must hold a mapping with clusters, users and contexts")
+        self.current_context = self.current_context or str(document.get("current-context") or "")
+        for section, known in self._entries.items():
+            entries = document.get(section) or []
+            if not isinstance(entries, list):
+                raise KubeconfigError(f"{path}: {section}: must be a list of entries with a name")
+            for entry in entries:
+                if isinstance(entry, dict) and entry.get("name") is not None:
+                    name = str(entry["name"])
+                    known.setdefault(name, Section(entry, path.parent, f"{path}: {section}[{name}]"))
+
+    def named(self, section: str, name: str) -> Section:
+        entries = self._entries[section]
+        if name in entries:
+            return entries[name]
+        known = ", ".join(sorted(entries)) or "none"
+        raise KubeconfigError(f"{self.source}: {section}: has no entry named {name!r}; it has: {known}")
 
 
-def _pem(section: dict[str, Any], name: str, path: Path) -> bytes:
-    inline = section.get(f"{name}-data")
-    if inline:
-        try:
-            return base64.b64decode(inline, validate=True)
-        except binascii.Error:
-            raise KubeconfigError(f"{path}: {name}-data: is not base64") from None
-    file = section.get(name)
-    if not file:
-        return b""
+def _document(path: Path) -> Any:
+    """None for an empty file."""
     try:
-        return (path.parent / str(file)).read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise KubeconfigError(f"{path}: is larger than {MOST_BYTES:,} bytes, which no kubeconfig is")
+        return yaml.safe_load(raw.decode("utf-8"))
     except OSError as error:
-        raise KubeconfigError(f"{path}: {name}: {file}: cannot be read: {error.strerror}") from None
+        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        if isinstance(error, KubeconfigError):
+            raise
+        raise KubeconfigError(f"{path}: is not YAML: {error}") from None
+
+
+def _cluster_fields(cluster: Section) -> dict[str, Any]:
+    ca_pem, ca_file = cluster.pem("certificate-authority")
+    insecure = cluster.flag("insecure-skip-tls-verify")
+    if insecure and ca_pem:
+        raise cluster.complaint(
+            "insecure-skip-tls-verify", "says not to verify, while certificate-authority says how; remove one of them"
+        )
+    return {
+        "ca_pem": ca_pem,
+        "ca_file": ca_file,
+        "insecure": insecure,
+        "tls_server_name": cluster.text("tls-server-name"),
+        "proxy_url": cluster.url("proxy-url", ("http", "https")) if cluster.text("proxy-url") else "",
+        "disable_compression": cluster.flag("disable-compression"),
+    }
+
+
+def _exec_config(cluster: Section) -> Any:
+    """What the cluster has to say to exec plugins."""
+    for extension in cluster.mappings("extensions"):
+        if extension.text("name") == EXEC_EXTENSION:
+            return extension.values.get("extension")
+    return None
+
+
+def _server_url(cluster: Section, server: str, *, uses_tls: bool) -> str:
+    if "://" not in server:
+        cluster.values["server"] = f"{'https' if uses_tls else 'http'}://{server}"
+    return cluster.url("server", ("https", "http")).rstrip("/")

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.kube.connections import UNLIMITED, Connector, tls_context
-from allhands.kube.objects import REQUEST_SECONDS, path_to, refusal
+from allhands.kube.paths import asked, path_to
+from allhands.kube.refusals import answer_lost
+from allhands.kube.transport import DEFAULTS, Settings, Transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from allhands.kube.kubeconfig import Access
+    from allhands.kube.access import Access
 
-PODS = Resource("", "v1", "pods")
+PODS: Final = Resource("", "v1", "pods")
 
 
 class LogStream:
     """Use as an async context manager; each stream holds a connection."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, access: Access, settings: Settings = DEFAULTS) -> None:
+        self._transport = Transport(access, settings)
 
     async def __aenter__(self) -> LogStream:
-        connector = Connector(tls_context(self._access), UNLIMITED)
-        self._session = aiohttp.ClientSession(connector=connector)
+        await self._transport.__aenter__()
         return self
 
     async def __aexit__(self, *reason: object) -> None:
-        del reason
-        if self._session is not None:
-            await self._session.close()
-
-    def _headers(self) -> dict[str, str]:
-        token = self._access.token
-        if self._access.token_file:
-            token = Path(self._access.token_file).read_text(encoding="utf-8").strip()
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        await self._transport.__aexit__(*reason)
 
     async def read(self, namespace: str, pod: str, options: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Ends with the container's output, or when the connection does. `options` are those of the API."""
-        assert self._session is not None, "used outside `async with`"
-        url = self._access.server + path_to(PODS, namespace, pod, "log")
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS)
+        what, path = asked("get", PODS, namespace, pod, "log"), path_to(PODS, namespace, pod, "log")
+        answer = await self._transport.stream(what, path, options, lasts_seconds=None, is_json=False)
         try:
-            async with self._session.get(url, params=options, headers=self._headers(), timeout=timeout) as answer:
-                if answer.status >= 400:
-                    raise refusal(answer.status, await answer.read())
-                async for chunk in answer.content.iter_any():
-                    yield chunk
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise StatusError(503, "ServiceUnavailable", f"{self._access.server} cannot be reached: {error}") from error
+            async for chunk in answer.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise answer_lost(self._transport.access.server, error) from error
+        finally:
+            answer.close()

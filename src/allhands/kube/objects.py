@@ -1,23 +1,20 @@
-"""The port `Objects` over HTTPS, on aiohttp: requests out, documents and clear refusals back.
+"""The port `Objects` over HTTPS: verbs become requests, answers documents, refusals `StatusError`.
 
 Objects are never decoded here. A list is split into its items as raw text, a watch into its lines; who needs fields
-decodes them. Every refusal of the server becomes a `StatusError`; a broken connection is one too, with reason
-`ServiceUnavailable`, so that callers have one kind of failure to handle.
+decodes them. How a request gets there, and what becomes of one that fails, is `transport`'s.
 """
 
 from __future__ import annotations
 
-import contextlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
 import msgspec
 
-from allhands.api.errors import StatusError, status_from
-from allhands.kube.connections import UNLIMITED, Connector, tls_context
-from allhands.kube.counting import request_trace
+from allhands.api.kinds import Resource
+from allhands.kube.listing import split_list
+from allhands.kube.paths import Asked, asked, delete_body, path_to, selection, write_parameters
+from allhands.kube.transport import DEFAULTS, JSON, Settings, Transport
+from allhands.kube.watching import KubeWatch
 from allhands.ports import (
     DEFAULT_DELETE,
     DEFAULT_WRITE,
@@ -25,7 +22,6 @@ from allhands.ports import (
     Deleted,
     DeleteOptions,
     Document,
-    Event,
     Page,
     PatchType,
     Query,
@@ -33,71 +29,49 @@ from allhands.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Coroutine, Mapping
 
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
-    from allhands.kube.kubeconfig import Access
+    from allhands.kube.access import Access
     from allhands.ports import Metrics
 
-MAX_CONNECTIONS = 64
-REQUEST_SECONDS = 60
-_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-_PATCH_TYPES: dict[str, str] = {
+__all__ = ["KubeObjects", "KubeWatch", "Settings", "path_to"]
+
+PODS: Final = Resource("", "v1", "pods")
+WATCH_SECONDS: Final = (300, 600)
+"""For how long the server is asked to hold a watch: a random time, so that those that began together do not end so."""
+SILENCE_SECONDS: Final = 30.0
+"""A watch that its server has not ended by so much later has a dead connection."""
+_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_PATCH_TYPES: Final[dict[str, str]] = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
 
 
-class _ListMeta(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815 (the API's own name)
-    continue_: str = msgspec.field(default="", name="continue")
-    remainingItemCount: int | None = None  # noqa: N815
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
-
-
-class _WatchLine(msgspec.Struct):
-    type: Any
-    object: msgspec.Raw
-
-
-_lists = msgspec.json.Decoder(_List)
-_lines = msgspec.json.Decoder(_WatchLine)
-
-
 class KubeObjects:
     """A client of an API server. Use as an async context manager."""
 
-    def __init__(self, access: Access, metrics: Metrics | None = None) -> None:
-        self._access = access
-        self._metrics = metrics
-        self._session: aiohttp.ClientSession | None = None
-        self._watches: aiohttp.ClientSession | None = None
-        """Watches hold a connection each for long; they must not use up those of the requests."""
+    streams_lists: bool = True
+    """What is there may be asked for as the beginning of a watch; docs/kubeconfig.md says what that costs whom."""
+
+    def __init__(
+        self,
+        access: Access,
+        metrics: Metrics | None = None,
+        *,
+        settings: Settings = DEFAULTS,
+        transport: Transport | None = None,
+    ) -> None:
+        self.transport = transport or Transport(access, settings, metrics)
 
     async def __aenter__(self) -> KubeObjects:
-        tls = tls_context(self._access)
-        traces = [] if self._metrics is None else [request_trace(self._metrics)]
-        self._session = aiohttp.ClientSession(connector=Connector(tls, MAX_CONNECTIONS), trace_configs=traces)
-        self._watches = aiohttp.ClientSession(connector=Connector(tls, UNLIMITED), trace_configs=[*traces])
+        await self.transport.__aenter__()
         return self
 
     async def __aexit__(self, *reason: object) -> None:
-        del reason
-        for session in (self._session, self._watches):
-            if session is not None:
-                await session.close()
-
-    def _headers(self) -> dict[str, str]:
-        token = self._access.token
-        if self._access.token_file:
-            token = Path(self._access.token_file).read_text(encoding="utf-8").strip()
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        await self.transport.__aexit__(*reason)
 
     async def request(
         self,
@@ -106,39 +80,29 @@ class KubeObjects:
         params: dict[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "",
-        accept: str = "application/json",
+        accept: str = JSON,
     ) -> Document:
         """Any request; raises the server's refusal."""
-        assert self._session is not None, "used outside `async with`"
-        headers = self._headers() | {"Accept": accept}
-        if body is not None:
-            headers["Content-Type"] = content_type or "application/json"
-        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-        url = self._access.server + path
-        try:
-            async with self._session.request(
-                method, url, params=params, data=body, headers=headers, timeout=timeout
-            ) as answer:
-                raw = await answer.read()
-                if answer.status >= 400:
-                    raise refusal(answer.status, raw)
-                return Document(raw, tuple(_warning(text) for text in answer.headers.getall("Warning", ())))
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise StatusError(503, "ServiceUnavailable", f"{self._access.server} cannot be reached: {error}") from error
+        what = Asked(method.lower(), path)
+        return await self.transport.exchange(
+            what, method, path, params, body, content_type=content_type or JSON, accept=accept
+        )
 
     async def table(self, resource: Resource, query: Query = EVERYTHING) -> Document:
         """A list as the server would have it printed: a `Table` with columns and rows."""
-        return await self.request("GET", path_to(resource, query.namespace), selection(query), accept=_TABLE)
+        what, path = asked("list", resource, query.namespace), path_to(resource, query.namespace)
+        return await self.transport.exchange(what, "GET", path, selection(query), accept=_TABLE)
 
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "", resource_version: str = ""
     ) -> Document:
         params = {"resourceVersion": resource_version} if resource_version else None
-        return await self.request("GET", path_to(resource, namespace, name, subresource), params)
+        what = asked("get", resource, namespace, name, subresource)
+        return await self.transport.exchange(what, "GET", path_to(resource, namespace, name, subresource), params)
 
     async def list(self, resource: Resource, query: Query = EVERYTHING) -> Page:
-        answer = await self.request("GET", path_to(resource, query.namespace), selection(query))
-        return _page(answer)
+        what, path = asked("list", resource, query.namespace), path_to(resource, query.namespace)
+        return split_list((await self.transport.exchange(what, "GET", path, selection(query))).raw)
 
     async def watch(
         self,
@@ -148,27 +112,22 @@ class KubeObjects:
         bookmarks: bool = False,
         initial_events: bool | None = None,
     ) -> KubeWatch:
-        params = selection(query) | {"watch": "true"}
+        seconds = self.transport.chance.randint(*WATCH_SECONDS)
+        params = selection(query) | {"watch": "true", "timeoutSeconds": str(seconds)}
         if bookmarks:
             params["allowWatchBookmarks"] = "true"
         if initial_events is not None:
             params["sendInitialEvents"] = "true" if initial_events else "false"
             params.setdefault("resourceVersionMatch", "NotOlderThan")
-        assert self._watches is not None, "used outside `async with`"
-        url = self._access.server + path_to(resource, query.namespace)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS)
-        try:
-            answer = await self._watches.get(url, params=params, headers=self._headers(), timeout=timeout)
-            if answer.status >= 400:
-                raise refusal(answer.status, await answer.read())
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise StatusError(503, "ServiceUnavailable", f"{self._access.server} cannot be reached: {error}") from error
-        return KubeWatch(answer)
+        what, path = asked("watch", resource, query.namespace), path_to(resource, query.namespace)
+        answer = await self.transport.stream(what, path, params, lasts_seconds=seconds + SILENCE_SECONDS)
+        return KubeWatch(answer, self.transport.settings.limits.line_bytes)
 
     async def create(
         self, resource: Resource, body: Manifest | bytes, namespace: str = "", options: WriteOptions = DEFAULT_WRITE
     ) -> Document:
-        return await self.request("POST", path_to(resource, namespace), _write(options), _encode(body))
+        what, path = asked("create", resource, namespace), path_to(resource, namespace)
+        return await self._write(what, "POST", path, options, body)
 
     async def update(
         self,
@@ -180,8 +139,8 @@ class KubeObjects:
         *,
         subresource: str = "",
     ) -> Document:
-        path = path_to(resource, namespace, name, subresource)
-        return await self.request("PUT", path, _write(options), _encode(body))
+        what = asked("update", resource, namespace, name, subresource)
+        return await self._write(what, "PUT", path_to(resource, namespace, name, subresource), options, body)
 
     async def patch(
         self,
@@ -194,66 +153,53 @@ class KubeObjects:
         *,
         subresource: str = "",
     ) -> Document:
-        path = path_to(resource, namespace, name, subresource)
-        return await self.request("PATCH", path, _write(options), msgspec.json.encode(patch), _PATCH_TYPES[patch_type])
+        what = asked("patch", resource, namespace, name, subresource)
+        path, body = path_to(resource, namespace, name, subresource), msgspec.json.encode(patch)
+        return await self._write(what, "PATCH", path, options, body, _PATCH_TYPES[patch_type])
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DEFAULT_DELETE
     ) -> Deleted:
-        answer = await self.request("DELETE", path_to(resource, namespace, name), None, _delete_body(options))
+        what, path = asked("delete", resource, namespace, name), path_to(resource, namespace, name)
+        answer = await self.transport.exchange(what, "DELETE", path, None, delete_body(options))
         shown = answer.decode(_Shown)
         return Deleted(answer, gone=shown.is_gone, as_status=shown.kind == "Status")
 
     async def delete_all(
         self, resource: Resource, query: Query = EVERYTHING, options: DeleteOptions = DEFAULT_DELETE
     ) -> Page:
-        path = path_to(resource, query.namespace)
-        return _page(await self.request("DELETE", path, selection(query), _delete_body(options)))
+        what, path = asked("deletecollection", resource, query.namespace), path_to(resource, query.namespace)
+        return split_list(
+            (await self.transport.exchange(what, "DELETE", path, selection(query), delete_body(options))).raw
+        )
 
     async def bind(self, namespace: str, name: str, binding: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
-        head = {"apiVersion": "v1", "kind": "Binding"}
-        metadata = {"name": name, "namespace": namespace} | binding.get("metadata", {})
-        body = head | binding | {"metadata": metadata}
-        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}/binding"
-        await self.request("POST", path, _write(options), _encode(body))
+        await self._about_pod("binding", {"apiVersion": "v1", "kind": "Binding"}, namespace, name, binding, options)
 
     async def evict(self, namespace: str, name: str, eviction: Manifest, options: WriteOptions = DEFAULT_WRITE) -> None:
         head = {"apiVersion": "policy/v1", "kind": "Eviction"}
-        metadata = {"name": name, "namespace": namespace} | eviction.get("metadata", {})
-        body = head | eviction | {"metadata": metadata}
-        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}/eviction"
-        await self.request("POST", path, _write(options), _encode(body))
+        await self._about_pod("eviction", head, namespace, name, eviction, options)
 
+    def _about_pod(
+        self, what: str, head: Mapping[str, str], namespace: str, name: str, body: Manifest, options: WriteOptions
+    ) -> Coroutine[Any, Any, Document]:
+        metadata = {"name": name, "namespace": namespace} | body.get("metadata", {})
+        path = path_to(PODS, namespace, name, what)
+        whole = {**head, **body, "metadata": metadata}
+        return self._write(asked("create", PODS, namespace, name, what), "POST", path, options, whole)
 
-class KubeWatch:
-    """The lines of a watch response as events. Lines may be of any length."""
-
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
-        self._events = self._read()
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self
-
-    async def __anext__(self) -> Event:
-        return await self._events.__anext__()
-
-    async def _read(self) -> AsyncIterator[Event]:
-        rest = b""
-        with contextlib.suppress(aiohttp.ClientError):
-            async for chunk in self._answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    if line:
-                        decoded = _lines.decode(line)
-                        yield Event(decoded.type, bytes(decoded.object))
-
-    async def close(self) -> None:
-        connection = self._answer.connection
-        if connection is not None and connection.transport is not None:
-            # A graceful end of TLS would wait for a server that has nothing more to say.
-            connection.transport.abort()
-        self._answer.close()
+    def _write(
+        self,
+        what: Asked,
+        method: str,
+        path: str,
+        options: WriteOptions,
+        body: Manifest | bytes,
+        content_type: str = JSON,
+    ) -> Coroutine[Any, Any, Document]:
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        params = write_parameters(options)
+        return self.transport.exchange(what, method, path, params, raw, content_type=content_type)
 
 
 class _ShownMeta(msgspec.Struct):
@@ -274,78 +220,3 @@ class _Shown(msgspec.Struct):
         meta = self.metadata
         waited_for = meta.deletionGracePeriodSeconds != 0 or bool(meta.finalizers)
         return self.kind == "Status" or meta.deletionTimestamp is None or not waited_for
-
-
-def path_to(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The URL path of a collection, an object or one of its sub-resources."""
-    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    parts = [root]
-    if namespace:
-        parts.append(f"namespaces/{quote(namespace, safe='')}")
-    parts.append(resource.plural)
-    if name:
-        parts.append(quote(name, safe=""))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
-
-
-def selection(query: Query) -> dict[str, str]:
-    values = {
-        "labelSelector": query.labels,
-        "fieldSelector": query.fields,
-        "resourceVersion": query.resource_version,
-        "resourceVersionMatch": query.version_match,
-        "limit": str(query.limit) if query.limit else "",
-        "continue": query.continue_token,
-    }
-    return {name: value for name, value in values.items() if value}
-
-
-def _write(options: WriteOptions) -> dict[str, str]:
-    params: dict[str, str] = {"fieldValidation": options.field_validation}
-    if options.dry_run:
-        params["dryRun"] = "All"
-    if options.field_manager:
-        params["fieldManager"] = options.field_manager
-    return params
-
-
-def _delete_body(options: DeleteOptions) -> bytes:
-    body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if options.grace_seconds is not None:
-        body["gracePeriodSeconds"] = options.grace_seconds
-    if options.propagation:
-        body["propagationPolicy"] = options.propagation
-    preconditions = {"uid": options.uid, "resourceVersion": options.version}
-    if any(preconditions.values()):
-        body["preconditions"] = {name: value for name, value in preconditions.items() if value}
-    if options.dry_run:
-        body["dryRun"] = ["All"]
-    return msgspec.json.encode(body)
-
-
-def _encode(body: Manifest | bytes) -> bytes:
-    return body if isinstance(body, bytes) else msgspec.json.encode(body)
-
-
-def _page(answer: Document) -> Page:
-    listed = _lists.decode(answer.raw)
-    meta = listed.metadata
-    return Page(
-        [bytes(item) for item in listed.items or ()], meta.resourceVersion, meta.continue_, meta.remainingItemCount
-    )
-
-
-def _warning(header: str) -> str:
-    """The text of a `299 - "text"` header."""
-    return header.partition('"')[2].rpartition('"')[0].replace('\\"', '"')
-
-
-def refusal(code: int, raw: bytes) -> StatusError:
-    """The error that a response stands for; a proxy in between may answer with something that is no `Status`."""
-    with contextlib.suppress(msgspec.MsgspecError):
-        status = msgspec.json.decode(raw)
-        if isinstance(status, dict) and status.get("kind") == "Status":
-            return status_from(status)
-    return StatusError(code, "", raw.decode(errors="replace")[:500] or f"HTTP {code} without a body")

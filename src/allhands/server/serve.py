@@ -148,7 +148,7 @@ class _Server(uvicorn.Server):
         """Answers that are on their way may arrive; connections that then do not close at once are cut."""
         moment, moments = 0.02, 10
         while self.server_state.connections and moments > 0:
-            on_their_way = any(each.transport.get_write_buffer_size() for each in self.server_state.connections)
+            on_their_way = any(_unsent_bytes(each.transport) for each in self.server_state.connections)
             moments -= 0 if on_their_way and asyncio.get_running_loop().time() < self._deadline else 1
             await asyncio.sleep(moment)
         for connection in list(self.server_state.connections):
@@ -160,6 +160,13 @@ class _Server(uvicorn.Server):
             if not (self.server_state.connections or self.server_state.tasks):
                 break
             await asyncio.sleep(0.01)
+
+
+def _unsent_bytes(transport: asyncio.Transport) -> int:
+    try:
+        return transport.get_write_buffer_size()
+    except AttributeError:  # closed twice: asyncio's TLS has let go of it, and has nothing to ask any more
+        return 0
 
 
 def is_loopback(host: str) -> bool:

@@ -16,6 +16,7 @@ from allhands.kube.log_stream import LogStream
 from allhands.kube.objects import KubeObjects
 from allhands.ports import EVERYTHING
 from tests.embedded import EmbeddedInThread
+from tests.faulty_proxy import Exchange, FaultyProxy, chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -67,6 +68,23 @@ def test_no_socket_outlives_a_log_that_was_refused(access: Access) -> None:
             with pytest.raises(StatusError):
                 async for _ in stream.read("default", "absent", {}):
                     pass
+
+    assert _unclosed(main) == []
+
+
+def test_no_socket_outlives_a_watch_that_broke_and_was_not_closed(access: Access) -> None:
+    """Whoever reads it to its end need not close it."""
+
+    async def break_off(exchange: Exchange) -> None:
+        await exchange.begin(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
+        await exchange.write(chunk(b'{"type":"BOOKMARK","object":{}}\n{"type":'))
+        exchange.reset()
+
+    async def main() -> None:
+        async with FaultyProxy(access) as proxy, KubeObjects(proxy.access) as client:
+            proxy.upset(break_off)
+            watch = await client.watch(PODS, EVERYTHING)
+            assert [event.type async for event in watch] == ["BOOKMARK"]
 
     assert _unclosed(main) == []
 

@@ -8,7 +8,8 @@ import pytest
 
 from allhands.api.errors import StatusError
 from allhands.kube.kubeconfig import load
-from allhands.kube.objects import KubeObjects
+from allhands.kube.objects import KubeObjects, Settings
+from allhands.kube.retrying import IMPATIENT
 from allhands.runtime.metrics import MetricsRegistry
 from tests.embedded import EmbeddedInThread
 from tests.manifests import CONFIG_MAPS, config_map
@@ -29,7 +30,7 @@ async def test_requests_watches_refusals_and_failures_are_counted(tmp_path: Path
             await watch.close()
             with pytest.raises(StatusError):
                 await objects.get(CONFIG_MAPS, "none", "default")
-    async with KubeObjects(access, metrics) as objects:
+    async with KubeObjects(access, metrics, settings=Settings(patience=IMPATIENT)) as objects:
         with pytest.raises(StatusError):
             await objects.get(CONFIG_MAPS, "one", "default")
 

@@ -1,0 +1,104 @@
+"""The lines of a watch as events. A line is not decoded, only cut: what it holds is read by whoever wants it.
+
+A watch ends without an error when the server ends it, or the connection breaks: whoever watches goes on from the last
+version he saw. What is cut off in the middle is not shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import msgspec
+
+from allhands.api.errors import StatusError
+from allhands.kube.refusals import BAD_GATEWAY
+from allhands.ports import Event
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from allhands.ports import EventType
+
+LONGEST_HEAD: Final = 40
+_HEAD: Final = b'{"type":"'
+_OBJECT: Final = b'","object":'
+_TYPES: Final[dict[bytes, EventType]] = {
+    name.encode(): name for name in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+}
+
+
+class _WatchLine(msgspec.Struct):
+    type: Any
+    object: msgspec.Raw
+
+
+_lines = msgspec.json.Decoder(_WatchLine)
+
+
+class KubeWatch:
+    """Lines may be long, but not endless."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, most_line_bytes: int) -> None:
+        self._answer = answer
+        self._most_line_bytes = most_line_bytes
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []
+        """The beginning of a line whose end has not come."""
+        self._begun_bytes = 0
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        while (event := self.poll()) is None:
+            await self._read_more()
+        return event
+
+    def poll(self) -> Event | None:
+        """The next event if it has come already: those that came together can be taken together."""
+        while self._lines:
+            if line := self._lines.popleft():
+                return event_of(line)
+        return None
+
+    async def _read_more(self) -> None:
+        chunk = b""
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+            chunk = await self._answer.content.readany()
+        if not chunk:
+            await self.close()  # a broken connection is held until somebody lets go of it
+            raise StopAsyncIteration
+        first, *others = chunk.split(b"\n")
+        if first:
+            self._begun.append(first)
+            self._begun_bytes += len(first)
+        if others:
+            self._lines.append(b"".join(self._begun))
+            *whole, rest = others
+            self._lines.extend(whole)
+            self._begun, self._begun_bytes = ([rest], len(rest)) if rest else ([], 0)
+        if self._begun_bytes > self._most_line_bytes:
+            await self.close()
+            raise StatusError(BAD_GATEWAY, "", f"an event is larger than {self._most_line_bytes:,} bytes")
+
+    async def close(self) -> None:
+        connection = self._answer.connection
+        if connection is not None and connection.transport is not None:
+            # A graceful end of TLS would wait for a server that has nothing more to say.
+            connection.transport.abort()
+        self._answer.close()
+
+
+def event_of(line: bytes) -> Event:
+    """API servers write type and object, in this order and without spaces; of any other JSON the parts are looked for.
+    Cutting is all that is done for an event here, since there may be a hundred thousand of them."""
+    if line.startswith(_HEAD):
+        end = line.find(_OBJECT, len(_HEAD), LONGEST_HEAD)
+        kind = _TYPES.get(line[len(_HEAD) : end])
+        if kind is not None and line.endswith(b"}}"):
+            return Event(kind, line[end + len(_OBJECT) : -1])
+    decoded = _lines.decode(line)
+    return Event(decoded.type, bytes(decoded.object))
