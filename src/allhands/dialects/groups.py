@@ -20,10 +20,12 @@ from allhands.dialects.annotations import (
     min_available,
     topology_of,
 )
+from allhands.dialects.decoding import what_is_wrong
+from allhands.dialects.group_progress import NOTHING_WRITTEN, WrittenStatus
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.pod_document import Timestamp, seconds_of
-from allhands.model.podgroup import PodGroup, SubGroup, TopologyMode, TopologyRule
+from allhands.model.podgroup import PodGroup, SubGroup, TaskMinimum, TopologyMode, TopologyRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,13 +47,20 @@ class GroupRecord(msgspec.Struct, frozen=True):
     namespace: str
     uid: str
     created_at_seconds: int
+    prefix: str = ""
+    """What its name is preceded by among the groups of its namespace, "" for a native PodGroup: objects of different
+    kinds may have the same name."""
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     status: GroupStatus = NO_STATUS
     is_gang: bool | None = True
     min_count: int = 1
     size: int = 1
     queue: str = ""
+    task_minimums: tuple[TaskMinimum, ...] = ()
     topology_key: str = ""
+    rule: TopologyRule | None = None
+    """What the object itself says of its topology; the tier by name as its owner wrote it."""
+    preemptible: bool = True
     expected_duration_seconds: int | None = None
     priority: int | None = None
     priority_class: str = ""
@@ -60,13 +69,43 @@ class GroupRecord(msgspec.Struct, frozen=True):
     """Who is to place its pods, where the object says so."""
     end: str = ""
     """How it ended: "Complete" or "Failed"; "" while it has not."""
+    succeeded: int = 0
+    """How many of its pods have, those that are gone included."""
     after: tuple[str, ...] = ()
     """Jobs of its namespace that must be complete before it starts."""
     problem: str = ""
+    written: WrittenStatus = NOTHING_WRITTEN
+    """What the status of a foreign kind says, whoever wrote it. Nothing is decided by it."""
 
     @property
     def has_ended(self) -> bool:
         return self.end != ""
+
+    @property
+    def group_name(self) -> str:
+        return f"{self.prefix}{self.name}"
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """What is left of an object whose spec cannot be read."""
+
+    metadata: Metadata = Metadata()
+
+
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+def unreadable(raw: bytes, error: msgspec.DecodeError, prefix: str = "") -> GroupRecord:
+    """A gang that is never placed and says why; raises if not even its name can be read."""
+    metadata = _envelopes.decode(raw).metadata
+    return GroupRecord(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        created_at_seconds=seconds_of(metadata.creation_timestamp) or 0,
+        prefix=prefix,
+        problem=what_is_wrong(error),
+    )
 
 
 class _Gang(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,7 +141,10 @@ _pod_groups = msgspec.json.Decoder(_PodGroupDocument)
 
 def read_pod_group(raw: bytes) -> GroupRecord:
     """A scheduling.k8s.io PodGroup."""
-    document = _pod_groups.decode(raw)
+    try:
+        document = _pod_groups.decode(raw)
+    except msgspec.DecodeError as error:
+        return unreadable(raw, error)
     spec = document.spec
     gang = spec.scheduling_policy.gang
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else None
@@ -164,6 +206,7 @@ class _Condition(msgspec.Struct, frozen=True):
 
 class _JobStatus(msgspec.Struct, frozen=True):
     conditions: tuple[_Condition, ...] | None = None
+    succeeded: int | None = None
 
     @property
     def end(self) -> str:
@@ -216,6 +259,7 @@ def read_job(raw: bytes) -> GroupRecord:
         suspended=bool(spec.suspend),
         scheduler_name=spec.template.spec.scheduler_name,
         end=document.status.end,
+        succeeded=document.status.succeeded or 0,
         after=after,
         problem=problem,
     )
@@ -244,16 +288,36 @@ def pod_group_of(
         problem = problem or str(error)
     if record.topology_key:
         rule = TopologyRule(TopologyMode.HARD, tier_name=record.topology_key)
+    elif record.rule is not None:
+        rule, unknown = _named_tier(record.rule, tiers)
+        problem = problem or unknown
     priority = record.priority if record.priority is not None else priorities.get(record.priority_class, 0)
     group = PodGroup(
         record.namespace,
         name,
         record.queue,
         uid=record.uid,
-        members=SubGroup(min_count=max(0, record.min_count), topology=rule),
+        members=SubGroup(
+            min_count=max(0, record.min_count),
+            task_minimums=record.task_minimums,
+            topology=rule,
+        ),
         priority=priority,
         created_at_seconds=record.created_at_seconds,
         expected_duration_seconds=record.expected_duration_seconds,
+        preemptible=record.preemptible,
         suspended=record.suspended,
     )
     return group, problem
+
+
+def _named_tier(rule: TopologyRule, tiers: tuple[str, ...]) -> tuple[TopologyRule, str]:
+    """With the name of its tier as the label that is meant, and what is wrong if there is none."""
+    name = rule.tier_name
+    if name is None:
+        return rule, ""
+    found = [label for label in tiers if name == label] or [it for it in tiers if name == it.rpartition("/")[2]]
+    if not found:
+        known = ", ".join(label.rpartition("/")[2] for label in tiers)
+        return rule, f'topology: "{name}" is not one of the tiers {known}'
+    return msgspec.structs.replace(rule, tier_name=found[0]), ""

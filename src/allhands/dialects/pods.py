@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from allhands.dialects import coscheduling, volcano_groups
 from allhands.dialects.annotations import QUEUE, SCHEDULING
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.group_status import NO_STATUS, GroupStatus
@@ -45,8 +46,18 @@ class _Document(PodDocument, frozen=True):
 
     @property
     def group_name(self) -> str:
+        """Of several, the native one first."""
         named = self.spec.scheduling_group
-        return named.pod_group_name if named is not None else ""
+        if named is not None and named.pod_group_name:
+            return named.pod_group_name
+        annotations, labels = self.metadata.annotations, self.metadata.labels
+        found = volcano_groups.group_named_by(annotations) if annotations else ""
+        return found or (coscheduling.group_named_by(labels) if labels else "")
+
+    @property
+    def task(self) -> str:
+        annotations = self.metadata.annotations
+        return annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else ""
 
     @property
     def job(self) -> tuple[str, str]:
@@ -73,7 +84,7 @@ _decoder = msgspec.json.Decoder(_Document)
 class PodRecord(msgspec.Struct, frozen=True):
     pod: Pod
     group_name: str = ""
-    """The native PodGroup that it names."""
+    """The PodGroup that it names, with the prefix of its kind ("" for a native one)."""
     job_name: str = ""
     """The batch/v1 Job that made it, and which of that name."""
     job_uid: str = ""
@@ -82,6 +93,8 @@ class PodRecord(msgspec.Struct, frozen=True):
     """Of a pod that is a group of its own."""
     is_told: bool = False
     """Whether it says why it has no node."""
+    task: str = ""
+    """Which task of its group it is one of."""
 
 
 class PodUse(NamedTuple):
@@ -110,6 +123,7 @@ def read_pod(raw: bytes) -> PodRecord:
         document.queue,
         read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
         document.is_told,
+        document.task,
     )
 
 

@@ -25,6 +25,7 @@ from allhands.api.volcano.queue import ROOT, DequeueStrategy, QueueSpec
 from allhands.api.volcano.queue import QueueState as WrittenState
 from allhands.api.volcano.queue_rules import parent_of, spec_errors
 from allhands.dialects.annotations import GANG_BY_DEFAULT, AnnotationError, expected_seconds, flag
+from allhands.dialects.decoding import what_is_wrong
 from allhands.model.queue import Queue, QueueOrder, QueueState, Quota
 from allhands.model.resources import EMPTY, ResourceVector
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["ROOT", "QueueRecord", "read_queue"]
 
 MOST_PROBLEMS: Final = 5
-LONGEST_PROBLEM: Final = 200
 _ORDERS: Final = {
     DequeueStrategy.FIFO: QueueOrder.FIFO_STRICT,
     DequeueStrategy.TRAVERSE: QueueOrder.FIFO_BEST_EFFORT,
@@ -84,7 +84,7 @@ def read_queue(raw: bytes) -> QueueRecord:
         document = _documents.decode(raw)
     except msgspec.DecodeError as error:  # a document that is no JSON at all fails again below
         name = _envelopes.decode(raw).metadata.name
-        return QueueRecord(_held(name, parent_of(name, None)), problem=_readable(error))
+        return QueueRecord(_held(name, parent_of(name, None)), problem=what_is_wrong(error))
     name, spec = document.metadata.name, document.spec or QueueSpec()
     annotations = document.metadata.annotations or {}
     problems = [str(error) for error in spec_errors(name, spec)]
@@ -155,13 +155,6 @@ def _vector(quantities: ResourceList | None) -> ResourceVector:
 def _amount(amounts: ResourceVector, resource: str) -> int | None:
     """What is not named is not limited; nothing and zero are different things."""
     return amounts[resource] if resource in amounts else None  # noqa: SIM401
-
-
-def _readable(error: msgspec.DecodeError) -> str:
-    """ "spec.weight: expected ..." of "Expected ... - at `$.spec.weight`"."""
-    what, _, where = str(error).rpartition(" - at `$")
-    what, path = (what or where)[:LONGEST_PROBLEM], where.rstrip("`").lstrip(".") if what else ""
-    return f"{path}: {what[:1].lower()}{what[1:]}" if path else what
 
 
 def _joined(problems: list[str]) -> str:

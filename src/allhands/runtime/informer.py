@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
-from allhands.ports import EVERYTHING, Query
+from allhands.ports import EVERYTHING, Head, Query
 from allhands.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
@@ -33,8 +33,11 @@ SHORT_SECONDS: Final = 10.0
 FIRST_LOOK_AGAIN_SECONDS: Final = 0.5
 LOOK_AGAIN_SECONDS: Final = 30.0
 """How often a kind that the server does not know is asked for again."""
+FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 GONE: Final = 410
+CANNOT_STREAM: Final = frozenset({400, 405, 422})
+INITIAL_EVENTS_END: Final = b"k8s.io/initial-events-end"
 _LOG = logging.getLogger(__name__)
 
 
@@ -45,13 +48,41 @@ class _Meta(msgspec.Struct, gc=False):
     resource_version: str = msgspec.field(default="", name="resourceVersion")
 
 
-class _Head(msgspec.Struct, gc=False):
+class _Beginning(msgspec.Struct, gc=False):
     """What every object has."""
 
     metadata: _Meta
 
 
-_heads = msgspec.json.Decoder(_Head)
+_beginnings = msgspec.json.Decoder(_Beginning)
+
+
+def _head_of(raw: bytes) -> Head:
+    meta = _beginnings.decode(raw).metadata
+    return Head(key_of(meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))
+
+
+@runtime_checkable
+class _Ready(Protocol):
+    """A watch in this process, which can say what is there already."""
+
+    def poll(self) -> Event | None: ...
+
+    async def more(self) -> bool: ...
+
+
+class _Seen:
+    """What a list has shown so far."""
+
+    __slots__ = ("keys", "uids")
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.uids: set[str] = set()
+
+    def add(self, head: Head) -> None:
+        self.keys.add(head.key)
+        self.uids.add(head.uid)
 
 
 class _Kept(Generic[T]):
@@ -79,9 +110,11 @@ class Informer(Generic[T]):
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
     ) -> None:
-        """`optional`: the server may not know the kind; then there are no such objects, until there are."""
+        """`optional`: the server may not know the kind, or may not show it to us; then there are no such objects,
+        until there are."""
         self.resource = resource
         self._optional = optional
+        self._is_missed = False
         self._objects = objects
         self._decode = decode
         self._query = query
@@ -94,7 +127,10 @@ class Informer(Generic[T]):
         self._gone: dict[str, int] = {}
         """Uids of what we ourselves have deleted and the watch has not, with the last version that was seen: what the
         watch still says of them is old."""
-        self._watched_from = ""
+        self._watched_from = 0
+        """The version that a watch goes on from; 0 if all that is there must be shown first."""
+        self._streams = bool(getattr(objects, "streams_lists", False))
+        """Whether what is there is asked for as the beginning of the watch, as long as the server does that."""
         self.problems: dict[str, str] = {}
         """Objects that cannot be read, and why."""
         self.synced = asyncio.Event()
@@ -133,8 +169,8 @@ class Informer(Generic[T]):
 
     def observe(self, raw: bytes) -> None:
         """The answer to a write of our own: as good as an event, unless the watch has been past it already."""
-        head = _heads.decode(raw)
-        if int(head.metadata.resource_version or 0) > self._position:
+        head = _head_of(raw)
+        if head.version > self._position:
             self._see(raw, head)
 
     def observe_gone(self, key: str, uid: str) -> None:
@@ -155,20 +191,23 @@ class Informer(Generic[T]):
         while True:
             began, position = loop.time(), self._position
             try:
-                if not self._watched_from:
+                if not self._watched_from and not self._streams:
                     await self._list()
                 await self._follow()
             except StatusError as refusal:
-                if refusal.code == NOT_FOUND and self._optional:
-                    self._forget_all()
+                if self._streams and not self._watched_from and refusal.code in CANNOT_STREAM:
+                    self._streams = False  # an older server: it lists
+                    continue
+                if refusal.code in (NOT_FOUND, FORBIDDEN) and self._optional:
+                    self._do_without(refusal)
                     await asyncio.sleep(unknown.next_seconds())
                     continue
                 if refusal.code == GONE:
-                    self._watched_from = ""
+                    self._watched_from = 0
                 _LOG.warning("watching %s: %s", self.resource.plural, refusal.message)
             except msgspec.MsgspecError as error:
                 # Not even a name can be read: whatever was meant, a new list shows it.
-                self._watched_from = ""
+                self._watched_from = 0
                 _LOG.warning("watching %s: an event cannot be read: %s", self.resource.plural, error)
             if loop.time() - began > SHORT_SECONDS:
                 backoff.reset()
@@ -176,83 +215,139 @@ class Informer(Generic[T]):
                 # A server that ends every watch at once, or refuses, is not asked without a pause.
                 await asyncio.sleep(backoff.next_seconds())
 
+    def _do_without(self, refusal: StatusError) -> None:
+        """Told once. What was seen while we were allowed to look is kept: it is better than nothing."""
+        if not self._is_missed:
+            self._is_missed = True
+            if refusal.code == NOT_FOUND:
+                _LOG.info("%s is not served here; it is watched as soon as it is", _full_name(self.resource))
+            else:
+                _LOG.warning("%s is done without until we may: %s", _full_name(self.resource), refusal.message)
+        self._watched_from = 0
+        if refusal.code == NOT_FOUND:
+            self._forget_all()
+        self.synced.set()
+
     def _forget_all(self) -> None:
         """The server does not know the kind: there are none."""
-        self._watched_from = ""
         self._gone.clear()
         self.problems.clear()
         for key in list(self._kept):
             self._drop(key)
-        self.synced.set()
 
     async def _list(self) -> None:
-        found: dict[str, bytes] = {}
-        uids: set[str] = set()
-        token = ""
+        """What is there is seen page by page, so that not all of it is held twice."""
+        seen, limit, token = _Seen(), PAGE_SIZE, ""
         while True:
-            query = msgspec.structs.replace(self._query, limit=PAGE_SIZE, continue_token=token)
-            page = await self._objects.list(self.resource, query)
+            query = msgspec.structs.replace(self._query, limit=limit, continue_token=token)
+            try:
+                page = await self._objects.list(self.resource, query)
+            except StatusError as refusal:
+                if refusal.code != GONE or not token:
+                    raise
+                # The pages of one moment could not be had in time: then all at once. Those of another moment, which
+                # the server offers, would leave a gap.
+                seen, limit, token = _Seen(), 0, ""
+                continue
             for raw in page.items:
-                head = _heads.decode(raw)
-                found[key_of(head.metadata.namespace, head.metadata.name)] = raw
-                uids.add(head.metadata.uid)
+                head = _head_of(raw)
+                seen.add(head)
+                self._see(raw, head)
             token = page.continue_token
             if not token:
                 break
-        version = int(page.version)
-        for key in [key for key in self.problems if key not in found]:
+        self._seen_all(seen, int(page.version))
+
+    def _seen_all(self, seen: _Seen, version: int) -> None:
+        """Everything of this version has been shown: what was not shown is no more."""
+        for key in [key for key in self.problems if key not in seen.keys]:
             del self.problems[key]
-        for key in [key for key, kept in self._kept.items() if key not in found and kept.version <= version]:
+        for key in [key for key, kept in self._kept.items() if key not in seen.keys and kept.version <= version]:
             self._drop(key)
-        for raw in found.values():
-            self._see(raw, _heads.decode(raw))
-        self._gone = {uid: last for uid, last in self._gone.items() if uid in uids or last > version}
-        self._position = version
-        self._watched_from = page.version
+        self._gone = {uid: last for uid, last in self._gone.items() if uid in seen.uids or last > version}
+        self._position = self._watched_from = version
         self.synced.set()
 
     async def _follow(self) -> None:
         """Reads the watch until it ends. What ends without an error goes on from where it was."""
-        query = msgspec.structs.replace(self._query, resource_version=self._watched_from)
-        watch = await self._objects.watch(self.resource, query, bookmarks=True)
+        seen = None if self._watched_from else _Seen()
+        query = msgspec.structs.replace(self._query, resource_version=str(self._watched_from or ""))
+        watch = await self._objects.watch(
+            self.resource, query, bookmarks=True, initial_events=None if seen is None else True
+        )
+        if self._is_missed:
+            self._is_missed = False
+            _LOG.info("%s is there now, and watched", _full_name(self.resource))
         loop = asyncio.get_running_loop()
         alive = loop.time()
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STALL_SECONDS) as deadline:
                     async for event in watch:
-                        self._take(event)
+                        if seen is not None:
+                            seen = self._take_initial(event, seen)
+                        else:
+                            self._take(event)
+                            if isinstance(watch, _Ready):
+                                await self._take_all(watch, deadline)
                         if loop.time() - alive > 1:
                             alive = loop.time()
                             deadline.reschedule(alive + STALL_SECONDS)
+            if seen is not None and deadline.expired():
+                self._streams = False  # it takes the request, and does not know what it asks for
         finally:
             await watch.close()
+
+    async def _take_all(self, watch: _Ready, deadline: asyncio.Timeout) -> None:
+        """The rest of a watch, with one wait for all that comes together."""
+        loop = asyncio.get_running_loop()
+        alive = loop.time()
+        while True:
+            while (event := watch.poll()) is not None:
+                self._take(event)
+            if loop.time() - alive > 1:
+                alive = loop.time()
+                deadline.reschedule(alive + STALL_SECONDS)
+            if not await watch.more():
+                return
+
+    def _take_initial(self, event: Event, seen: _Seen) -> _Seen | None:
+        """What is there comes in any order of versions; a bookmark says that it was all."""
+        if event.type == "ERROR":
+            raise status_from(event.manifest())
+        head = event.head or _head_of(event.raw)
+        if event.type == "BOOKMARK":
+            if INITIAL_EVENTS_END not in event.raw:
+                return seen
+            self._seen_all(seen, head.version)
+            return None
+        if event.type == "DELETED":
+            seen.keys.discard(head.key)
+            return seen
+        seen.add(head)
+        self._see(event.raw, head)
+        return seen
 
     def _take(self, event: Event) -> None:
         if event.type == "ERROR":
             raise status_from(event.manifest())
-        head = _heads.decode(event.raw)
-        version = head.metadata.resource_version
+        head = event.head or _head_of(event.raw)
         if event.type == "DELETED":
-            key = key_of(head.metadata.namespace, head.metadata.name)
-            kept = self._kept.get(key)
-            self.problems.pop(key, None)
-            self._gone.pop(head.metadata.uid, None)
-            if kept is not None and kept.version <= int(version):
-                self._drop(key)
+            kept = self._kept.get(head.key)
+            self.problems.pop(head.key, None)
+            self._gone.pop(head.uid, None)
+            if kept is not None and kept.version <= head.version:
+                self._drop(head.key)
         elif event.type != "BOOKMARK":
             self._see(event.raw, head)
-        self._position = int(version)
-        self._watched_from = version
+        self._position = self._watched_from = head.version
 
     # -- keeping
 
-    def _see(self, raw: bytes, head: _Head) -> None:
-        meta = head.metadata
-        key = key_of(meta.namespace, meta.name)
-        version = int(meta.resource_version or 0)
+    def _see(self, raw: bytes, head: Head) -> None:
+        key, version = head.key, head.version
         known = self._kept.get(key)
-        if (known is not None and known.version >= version) or meta.uid in self._gone:
+        if (known is not None and known.version >= version) or head.uid in self._gone:
             return
         try:
             record = self._decode(raw)
@@ -264,9 +359,10 @@ class Informer(Generic[T]):
             return
         if self.problems:
             self.problems.pop(key, None)
-        kept = _Kept(record, meta.uid, version)
+        kept = _Kept(record, head.uid, version)
         self._kept[key] = kept
-        self._reindex(key, known, kept)
+        if self._index_functions:
+            self._reindex(key, known, kept)
         before = None if known is None else known.record
         for callback in self._callbacks:
             callback(key, before, record)
@@ -295,6 +391,10 @@ class Informer(Generic[T]):
         for index, present in zip(self._indexes.values(), values, strict=False):
             for value in present:
                 index.setdefault(value, {})[key] = None
+
+
+def _full_name(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 def key_of(namespace: str, name: str) -> str:

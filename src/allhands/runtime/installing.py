@@ -28,7 +28,7 @@ KINDS: Final[tuple[Definition, ...]] = (QUEUE,)
 """The visible list of the kinds that we bring."""
 READY_SECONDS: Final = 60.0
 NOT_FOUND: Final = 404
-CONFLICT: Final = 409
+ALREADY_THERE: Final = "AlreadyExists"
 _HOPELESS: Final = frozenset({400, 401, 403, 405, 413, 415, 422})
 """Refusals that asking again does not change."""
 _OPTIONS: Final = WriteOptions(field_manager=OURS)
@@ -126,6 +126,6 @@ async def _add_queue(objects: Objects, manifest: Manifest) -> str:
     try:
         await objects.create(QUEUE.resource, manifest, options=_OPTIONS)
     except StatusError as refusal:
-        if refusal.code != CONFLICT:
+        if refusal.reason != ALREADY_THERE:  # any other conflict may leave nothing behind
             raise
     return ""

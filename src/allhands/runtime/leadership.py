@@ -13,6 +13,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from allhands.api.definitions import MANAGED_BY, OURS, PART_OF
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 from allhands.runtime.lease import LeaderLease, LeaseTimes
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     OpenObjects: TypeAlias = Callable[[], contextlib.AbstractAsyncContextManager[Objects]]
 
 NAMESPACES = Resource("", "v1", "namespaces")
-CONFLICT = 409
+NOT_FOUND = 404
 _LOG = logging.getLogger(__name__)
 
 
@@ -37,11 +38,19 @@ class Leadership(Protocol):
 
 
 async def ensure_namespace(objects: Objects, name: str) -> None:
-    """Makes the namespace that a lease lives in; one that is there is left as it is."""
+    """Makes the namespace that a lease lives in; one that is there is left as it is. It looks first: who was installed
+    may see its namespace, and not make any."""
     try:
-        await objects.create(NAMESPACES, {"metadata": {"name": name}})
+        await objects.get(NAMESPACES, name)
     except StatusError as refusal:
-        if refusal.code != CONFLICT:
+        if refusal.code != NOT_FOUND:
+            raise
+    else:
+        return
+    try:
+        await objects.create(NAMESPACES, {"metadata": {"name": name, "labels": {MANAGED_BY: OURS, PART_OF: OURS}}})
+    except StatusError as refusal:
+        if refusal.reason != "AlreadyExists":
             raise
 
 

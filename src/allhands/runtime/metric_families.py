@@ -142,6 +142,7 @@ OURS: Final = (
         _ATTEMPT,
         "step",
     ),
+    _gauge("allhands_nodes_overcommitted", "Nodes that hold more than they have: another scheduler was there too."),
     _gauge("allhands_groups_waiting", "Groups that wait, by reason.", "reason"),
     _counter("allhands_binds_total", "Binds: 'bound', or 'failed' when they were given up.", "result"),
     _counter("allhands_starts_refused_total", "Groups that no longer fitted, looked at once more before binding."),
@@ -155,6 +156,9 @@ OURS: Final = (
     ),
     _gauge("allhands_ledger_entries", "Of how many queues, users and namespaces past use is kept."),
     _counter("allhands_ledger_writes_total", "Writes of the history: 'written' or 'failed'.", "result"),
+    _counter("allhands_cycles_failed_total", "Cycles that ended by a mistake of the program and were tried again."),
+    _gauge("allhands_part_up", "Whether a part of this process runs: 1, or 0 while it does not.", "part"),
+    _counter("allhands_part_failures_total", "How often a part ended by a mistake and was begun anew.", "part"),
     _counter("allhands_metrics_dropped_total", "Series that were not kept because a family had too many."),
 )
 PROCESS: Final = (

@@ -39,6 +39,11 @@ class Recorder:
         self._changed = asyncio.Event()
         self.dropped = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything has been told."""
+        return not self._waiting
+
     def record(self, telling: Record) -> None:
         if len(self._waiting) >= MOST_WAITING:
             self.dropped += 1
@@ -52,9 +57,10 @@ class Recorder:
                 self._changed.clear()
                 await self._changed.wait()
             try:
-                await self._tell(self._waiting.popleft())
+                await self._tell(self._waiting[0])
             except StatusError:
                 self.dropped += 1  # an Event is not worth a second try
+            self._waiting.popleft()
             await asyncio.sleep(1 / self._per_second)
 
     async def _tell(self, telling: Record) -> None:

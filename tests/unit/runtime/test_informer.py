@@ -22,6 +22,8 @@ from tests.virtual import NotedObjects, Request, cluster, on_virtual_time, refus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pytest
+
     from allhands.api.document import Manifest
     from allhands.ports import Objects, Query
 
@@ -429,6 +431,27 @@ async def test_a_kind_that_goes_while_nobody_watches_leaves_nothing_behind() -> 
         await asyncio.sleep(5)
         assert len(informer) == 0
     assert [after for _, _, after in seen] == [Map("a", "red"), None]
+
+
+@on_virtual_time
+async def test_a_kind_that_we_may_not_see_is_done_without_until_we_may(caplog: pytest.LogCaptureFixture) -> None:
+    world = cluster()
+    await world.objects.create(CONFIG_MAPS, config_map("a", color="red"), "default")
+    world.noted.refuse = lambda _: refused(403)
+    informer = informer_of(world.noted.port, optional=True)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        await asyncio.sleep(600)
+        assert len(informer) == 0
+        assert len(world.noted.requests) <= 600 / LOOK_AGAIN_SECONDS + 8
+        assert len([it for it in caplog.records if "is done without" in it.message]) == 1
+        world.noted.refuse = lambda _: None
+        await asyncio.sleep(LOOK_AGAIN_SECONDS + 1)
+        assert colors(informer) == {"a": "red"}
+        # Rights that are taken away do not make the world disappear.
+        world.noted.refuse = lambda _: refused(403)
+        await asyncio.sleep(STALL_SECONDS + 60)
+        assert colors(informer) == {"a": "red"}
 
 
 STEPS = st.lists(

@@ -18,6 +18,8 @@ from tests.doubles import CountingIds, ManualClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from allhands.api.kinds import Resource
+
 
 @contextlib.asynccontextmanager
 async def _cluster() -> AsyncIterator[tuple[Store, InProcessObjects]]:
@@ -127,6 +129,26 @@ async def test_conflicts_outages_and_lost_replies_only_take_time(loses_replies: 
             StatusError(504, "Timeout", "nobody answered"),
         ]
         await install_kinds(_Refusing(objects, refusals, loses_replies=loses_replies))
+        assert len((await objects.list(QUEUE.resource)).items) == 2
+
+
+class _Conflicting(_Refusing):
+    """Refuses only to create queues."""
+
+    def __getattr__(self, verb: str) -> Any:
+        real, refusing = getattr(self._objects, verb), super().__getattr__(verb)
+
+        async def write(resource: Resource, *arguments: Any, **options: Any) -> Any:
+            return await (refusing if resource == QUEUE.resource else real)(resource, *arguments, **options)
+
+        return write if verb == "create" else real
+
+
+async def test_a_queue_that_was_refused_for_a_conflict_is_asked_for_again() -> None:
+    async with _cluster() as (_, objects):
+        refusals = [StatusError(409, "Conflict", "somebody was faster") for _ in range(3)]
+        await install_kinds(_Conflicting(objects, refusals, loses_replies=False))
+        assert not refusals
         assert len((await objects.list(QUEUE.resource)).items) == 2
 
 

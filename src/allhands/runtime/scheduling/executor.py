@@ -21,8 +21,9 @@ from allhands.runtime.backoff import Backoff
 from allhands.runtime.metrics import Unmeasured
 from allhands.runtime.scheduling import resources
 from allhands.runtime.scheduling.measures import SchedulingMeasures
+from allhands.runtime.scheduling.nominations import Nominations
 from allhands.runtime.scheduling.pauses import Pauses
-from allhands.runtime.scheduling.staleness import why_stale
+from allhands.runtime.scheduling.staleness import why_bind_stale, why_stale
 from allhands.runtime.scheduling.volumes import BOUND_WITHIN_SECONDS, VolumePreparer
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ class Executor:
         self._flight = flight
         self._on_whole = on_whole
         self._volumes = VolumePreparer(objects, watched)
+        self._nominations = Nominations(objects, watched, flight)
+        self._to_take_back: deque[str] = deque()
+        """Groups for which room was to be made, and is not."""
         self._measures = measures or SchedulingMeasures(Unmeasured(), watched, clock, "")
         self._starts: deque[Start] = deque()
         self._leaving: deque[tuple[Hold | None, tuple[Evict, ...], Release | None]] = deque()
@@ -79,6 +83,8 @@ class Executor:
         self._work = asyncio.Event()
         self._freed = asyncio.Event()
         self._open_binds = 0
+        """Of the groups that are open, those that have not ended."""
+        self._free = asyncio.Semaphore(flight)
         self._preparing = 0
         self._start_pauses = Pauses(watched.note_change)
         """Groups that are not to be started for a moment."""
@@ -96,14 +102,14 @@ class Executor:
     def is_idle(self) -> bool:
         return not self._starts and not self._leaving and not self._open_binds and not self._preparing
 
-    def take(self, plan: Plan, now_seconds: int) -> None:
-        """From now on the plan counts as done; `run` does it."""
-        world = self._watched.world
-        if not self._has_tidied:
-            self._has_tidied = True
-            self._tidy()
+    def begin_plan(self) -> None:
+        """What is taken from now on is of a new plan."""
         self.has_skipped = False
-        for start in plan.starts:
+
+    def take_starts(self, starts: tuple[Start, ...], now_seconds: int) -> None:
+        """From now on they count as done; `run` does them."""
+        world = self._watched.world
+        for start in starts:
             if start.is_admission:
                 continue  # its pods are made by its owner first
             if start.group in self._start_pauses:
@@ -115,8 +121,7 @@ class Executor:
                 world.assume_bound(bind.uid, bind.node, bound_at)
             self._measures.taken(start)
             self._starts.append(start)
-        self._take_evictions(plan, now_seconds)
-        if self._starts or self._leaving:
+        if self._starts:
             self._work.set()
 
     def _tidy(self) -> None:
@@ -125,7 +130,11 @@ class Executor:
             if entry.is_whole and entry.bound and entry.status.preempting_since_seconds is not None:
                 self._remind(key)
 
-    def _take_evictions(self, plan: Plan, now_seconds: int) -> None:
+    def take_evictions(self, plan: Plan, now_seconds: int) -> None:
+        """The same with what else the plan says: who leaves, and for whom."""
+        if not self._has_tidied:
+            self._has_tidied = True
+            self._tidy()
         by_group: dict[str, list[Evict]] = {}
         for evict in plan.evictions:
             group = evict.for_group or evict.group
@@ -157,13 +166,19 @@ class Executor:
             self._leaving.append((None, tuple(by_group.pop(release.group, ())), release))
         for rest in by_group.values():
             self._leaving.append((None, tuple(rest), None))
+        self._to_take_back.extend(self._nominations.settled(plan))
+        if self._leaving or self._to_take_back:
+            self._work.set()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             while True:
-                while not self._starts and not self._leaving and not self._to_forget:
+                while not (self._starts or self._leaving or self._to_forget or self._to_take_back):
                     self._work.clear()
                     await self._work.wait()
+                if self._to_take_back:
+                    await self._nominations.take_back(self._to_take_back.popleft())
+                    continue
                 if self._to_forget:
                     await self._forget_preempting(self._to_forget.popleft())
                     continue
@@ -178,11 +193,12 @@ class Executor:
                 if self._flight == 1:
                     await self._open(start)
                     continue
-                while self._open_binds and self._open_binds + len(start.binds) > self._flight:
+                # The next is opened when the last binds of those before it are under way, so that nobody waits idly.
+                while self._open_binds >= self._flight:
                     self._freed.clear()
                     await self._freed.wait()
                 self._open_binds += len(start.binds)
-                tasks.create_task(self._open_counted(start))
+                tasks.create_task(self._open(start))
 
     # -- starting
 
@@ -208,23 +224,39 @@ class Executor:
         self._starts.append(msgspec.structs.replace(start, prepare=()))
         self._work.set()
 
-    async def _open_counted(self, start: Start) -> None:
-        try:
-            await self._open(start)
-        finally:
-            self._open_binds -= len(start.binds)
-            self._freed.set()
-
     async def _open(self, start: Start) -> None:
         if problem := why_stale(start, self._watched):
+            self._close(len(start.binds))
             self._refuse(start, problem)
             return
-        if self._flight == 1:
-            done = [await self._bind(bind) for bind in start.binds]
-        else:
-            done = list(await asyncio.gather(*map(self._bind, start.binds)))
+        done = await self._bind_all(start.binds)
         self._measures.started(start, done)
         await self._started(start, sum(done))
+
+    def _close(self, binds: int) -> None:
+        if self._flight > 1:
+            self._open_binds -= binds
+            self._freed.set()
+
+    async def _bind_all(self, binds: tuple[Bind, ...]) -> list[bool]:
+        """Which of them are done. Never more than `flight` of all groups are under way at a time."""
+        surprises = self._watched.surprises
+        if self._flight == 1:
+            return [await self._bind(bind, surprises) for bind in binds]
+        done = [False] * len(binds)
+        numbers = iter(range(len(binds)))
+
+        async def some() -> None:
+            for number in numbers:
+                async with self._free:
+                    done[number] = await self._bind(binds[number], surprises)
+                self._close(1)
+
+        if len(binds) == 1:
+            await some()
+        else:
+            await asyncio.gather(*(some() for _ in range(min(len(binds), self._flight))))
+        return done
 
     def _refuse(self, start: Start, problem: str) -> None:
         """It is decided anew, but not at once: it may be refused again."""
@@ -272,11 +304,16 @@ class Executor:
             return False
         return True
 
-    async def _bind(self, bind: Bind) -> bool:
+    async def _bind(self, bind: Bind, surprises: int) -> bool:
+        """`surprises`: what had been seen of others when the group was looked at last. What came since may be in the
+        room that was meant for this pod: then it is placed anew, first of all, with the rest of its group."""
         namespace, _, name = bind.pod.partition("/")
         binding = {"metadata": {"uid": bind.uid}, "target": {"kind": "Node", "name": bind.node}}
         backoff = Backoff()
         for _ in range(BIND_ATTEMPTS):
+            if self._watched.surprises != surprises and (problem := why_bind_stale(bind, self._watched)):
+                _LOG.info("%s is not bound to %s: %s", bind.pod, bind.node, problem)
+                break
             try:
                 await self._objects.bind(namespace, name, binding)
             except StatusError as refusal:
@@ -323,6 +360,8 @@ class Executor:
                 self._watched.world.assume_evicted(evict.uid, evicted=False)
             self._leave_pauses.begin(group)
             return
+        if hold is not None:
+            await self._nominations.announce(hold)
         group = group or next((evict.for_group or evict.group for evict in evictions), "")
         if await self._evict_all(evictions):
             self._leave_pauses.succeeded(group)

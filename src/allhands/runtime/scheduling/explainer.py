@@ -17,7 +17,6 @@ from allhands.model.reason import Reason
 from allhands.model.time_text import utc_text
 from allhands.ports import WriteOptions
 from allhands.runtime.backoff import Backoff
-from allhands.runtime.informer import split_key
 from allhands.runtime.scheduling import resources
 from allhands.runtime.scheduling.records import MANAGER, Records
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from allhands.dialects.pods import PodRecord
     from allhands.ports import Clock, Objects
     from allhands.runtime.recorder import Recorder
+    from allhands.runtime.scheduling.group_statuses import GroupStatuses
     from allhands.runtime.scheduling.watched_world import Home, WatchedWorld
 
 PER_SECOND: Final = 50
@@ -62,6 +62,7 @@ class Explainer:
         records: Records,
         recorder: Recorder,
         clock: Clock,
+        statuses: GroupStatuses,
         *,
         per_second: int = PER_SECOND,
     ) -> None:
@@ -70,10 +71,10 @@ class Explainer:
         self._records = records
         self._recorder = recorder
         self._clock = clock
+        self._statuses = statuses
         self._pause_seconds = 1 / per_second
-        self._news: dict[str, Wait | None] = {}
-        """What is to be told, the oldest first; a newer word takes the place of an older one about the same group.
-        None: it waits no more."""
+        self._news: dict[str, Wait] = {}
+        """What is to be told, the oldest first; a newer word takes the place of an older one about the same group."""
         self._pods: dict[str, str] = {}
         """Pods that are to be told, and what."""
         self._forming: dict[str, tuple[Wait, GroupEntry, float]] = {}
@@ -188,34 +189,26 @@ class Explainer:
                 raise
             _LOG.info("explaining to %s: %s", key, refusal.message)
 
-    def started(self, group: str) -> None:
-        """All that must run together has been bound."""
-        if split_key(group)[1].partition(":")[1]:
-            return  # only PodGroups have a condition of their own
-        self._news[group] = None
-        self._changed.set()
-
-    async def _tell_group(self, group: str, wait: Wait | None) -> None:
+    async def _tell_group(self, group: str, wait: Wait) -> None:
         home = self._watched.home(group)
         if home is None:
             return
-        if wait is None:
-            await self._set_condition(home, "True", "Scheduled", "All pods that must run together are bound.")
-            return
         text = sentence(wait)
+        self._statuses.waits(group, text)
         said = Said(wait.explanation, wait.expected_start_seconds)
         if self._records.announce(wait.group, said=said):
             await self._records.write(wait.group)
         if home.resource == resources.POD_GROUPS:
-            await self._set_condition(home, "False", UNSCHEDULABLE, text)
+            await self._set_condition(home, text)
         self._recorder.record(Record(home.reference, "Warning", "FailedScheduling", text))
 
     def _condition(self, type: str, status: str, reason: str, text: str) -> Manifest:
         now = utc_text(int(self._clock.now().timestamp()))
         return {"type": type, "status": status, "reason": reason, "message": text, "lastTransitionTime": now}
 
-    async def _set_condition(self, home: Home, status: str, reason: str, text: str) -> None:
-        patch: Manifest = {"status": {"conditions": [self._condition("PodGroupScheduled", status, reason, text)]}}
+    async def _set_condition(self, home: Home, text: str) -> None:
+        condition = self._condition("PodGroupScheduled", "False", UNSCHEDULABLE, text)
+        patch: Manifest = {"status": {"conditions": [condition]}}
         await self._objects.patch(
             home.resource, home.name, "strategic", patch, home.namespace, _OPTIONS, subresource="status"
         )

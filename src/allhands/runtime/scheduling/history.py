@@ -15,7 +15,7 @@ from allhands.api.kinds import Resource
 from allhands.lifecycle.instructions import Record
 from allhands.ports import WriteOptions
 from allhands.runtime.backoff import Backoff
-from allhands.runtime.scheduling import resources
+from allhands.runtime.leadership import ensure_namespace
 from allhands.runtime.scheduling.past_usage import PastUsage
 from allhands.runtime.scheduling.run_times import RunTimes
 
@@ -52,7 +52,9 @@ class History:
         clock: Clock,
         policy: Policy,
         metrics: Metrics,
+        namespace: str = NAMESPACE,
     ) -> None:
+        self._namespace = namespace
         self._objects = objects
         self._watched = watched
         self._recorder = recorder
@@ -138,7 +140,7 @@ class History:
 
     async def _read(self) -> None:
         try:
-            found = (await self._objects.get(CONFIG_MAPS, NAME, NAMESPACE)).manifest()
+            found = (await self._objects.get(CONFIG_MAPS, NAME, self._namespace)).manifest()
         except StatusError as refusal:
             if refusal.code != NOT_FOUND:
                 raise
@@ -169,9 +171,9 @@ class History:
             f"What is remembered of past use cannot be read and is counted anew: {'; '.join(problems)}. "
             f"The old text is kept in data.{_UNREADABLE}."
         )
-        _LOG.warning("configmap %s/%s: %s", NAMESPACE, NAME, message)
+        _LOG.warning("configmap %s/%s: %s", self._namespace, NAME, message)
         uid = found["metadata"].get("uid", "")
-        involved = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": NAMESPACE, "name": NAME, "uid": uid}
+        involved = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": self._namespace, "name": NAME, "uid": uid}
         self._recorder.record(Record(involved, "Warning", "HistoryUnreadable", message))
 
     async def _write(self, *, overwrites: bool) -> None:
@@ -199,11 +201,11 @@ class History:
     async def _put(self, data: dict[str, str]) -> None:
         if self._version:
             patch: Manifest = {"metadata": {"resourceVersion": self._version}, "data": data}
-            document = await self._objects.patch(CONFIG_MAPS, NAME, "merge", patch, NAMESPACE, _OPTIONS)
+            document = await self._objects.patch(CONFIG_MAPS, NAME, "merge", patch, self._namespace, _OPTIONS)
         else:
             labels = {"app.kubernetes.io/managed-by": "allhands"}
-            body = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}, "data": data}
-            document = await self._objects.create(CONFIG_MAPS, body, NAMESPACE, _OPTIONS)
+            body = {"metadata": {"name": NAME, "namespace": self._namespace, "labels": labels}, "data": data}
+            document = await self._objects.create(CONFIG_MAPS, body, self._namespace, _OPTIONS)
         self._version = document.manifest()["metadata"]["resourceVersion"]
 
     async def _can_go_on(self, refusal: StatusError, *, overwrites: bool) -> bool:
@@ -211,12 +213,12 @@ class History:
         try:
             if refusal.code == CONFLICT and overwrites:
                 # Who writes here leads: what another wrote meanwhile is older, or a person's mistake.
-                found = await self._objects.get(CONFIG_MAPS, NAME, NAMESPACE)
+                found = await self._objects.get(CONFIG_MAPS, NAME, self._namespace)
                 self._version = found.manifest()["metadata"]["resourceVersion"]
                 return True
             if refusal.code == NOT_FOUND:
                 if not self._version:
-                    await self._objects.create(resources.NAMESPACES, {"metadata": {"name": NAMESPACE}}, "", _OPTIONS)
+                    await ensure_namespace(self._objects, self._namespace)
                 self._version = ""
                 return True
         except StatusError as answer:

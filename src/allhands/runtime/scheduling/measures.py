@@ -55,11 +55,14 @@ class SchedulingMeasures:
 
     # -- cycles
 
-    def cycle(self, snapshot: Snapshot, began_at: float, snapshot_at: float, decided_at: float, *, tells: bool) -> None:
-        """Of one cycle: what it saw; when it began, had its snapshot, and had decided."""
+    def begun(self, snapshot: Snapshot, began_at: float) -> None:
+        """What a cycle sees, and when it began."""
         self._began_at = began_at
         if self._is_read:
             self._snapshot = snapshot
+
+    def cycle(self, began_at: float, snapshot_at: float, decided_at: float, *, tells: bool) -> None:
+        """When it began, had its snapshot, and had decided."""
         seconds = decided_at - snapshot_at
         metrics = self._metrics
         metrics.count("allhands_cycles_total", sort="telling" if tells else "quick")
@@ -194,6 +197,8 @@ class SchedulingMeasures:
         metrics.replace("scheduler_pending_pods", {(place,): count for place, count in pods.items()})
         metrics.replace("allhands_groups_waiting", reasons)
         metrics.set("volcano_unschedule_job_count", reasons.total())
+        columns = snapshot.columns
+        metrics.set("allhands_nodes_overcommitted", int((columns.used > columns.allocatable).any(axis=0).sum()))
         metrics.replace("volcano_queue_pod_group_pending_count", pending)
         metrics.replace("volcano_queue_pod_group_running_count", running)
         metrics.replace("volcano_queue_allocated_milli_cpu", held[CPU])

@@ -18,9 +18,11 @@ MORE: Final = "{more} more must be complete too."
 MOST_SHOWN: Final = 5
 
 
-def why_not_yet(record: GroupRecord, jobs: Informer[GroupRecord]) -> Explanation | None:
-    """What it waits for; None if everyone before it is complete."""
-    ends = {name: _end(record, name, jobs) for name in record.after}
+def why_not_yet(
+    record: GroupRecord, jobs: Informer[GroupRecord], completed: tuple[str, ...] = ()
+) -> Explanation | None:
+    """What it waits for; None if everyone before it is complete. `completed` have been, whatever there is now."""
+    ends = {name: COMPLETE if name in completed else _end(record, name, jobs) for name in record.after}
     pending = [name for name, end in ends.items() if end != COMPLETE]
     if not pending:
         return None

@@ -7,8 +7,10 @@ Time alone can change a plan too: the core says when.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -20,9 +22,12 @@ from allhands.dialects.topology_labels import DEFAULT_LABELS
 from allhands.runtime.backoff import Backoff
 from allhands.runtime.metrics import Unmeasured
 from allhands.runtime.recorder import Recorder
+from allhands.runtime.scheduling.completions import Completions
+from allhands.runtime.scheduling.emitted import Emitted
 from allhands.runtime.scheduling.executor import Executor
 from allhands.runtime.scheduling.explainer import PER_SECOND, Explainer
-from allhands.runtime.scheduling.history import History
+from allhands.runtime.scheduling.group_statuses import GroupStatuses
+from allhands.runtime.scheduling.history import NAMESPACE, History
 from allhands.runtime.scheduling.measures import SchedulingMeasures
 from allhands.runtime.scheduling.records import Records
 from allhands.runtime.scheduling.watched_world import WatchedWorld
@@ -48,8 +53,13 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     topology_labels: tuple[str, ...] = DEFAULT_LABELS
     flight: int = 64
     component: str = "allhands"
+    namespace: str = NAMESPACE
+    """Where it keeps what it must remember beyond its groups."""
     survives: bool = True
     """Whether it goes on after a cycle that failed. Simulations do not: they are there to find that."""
+    decides_beside: bool = False
+    """Whether cycles run in a thread of their own, so that binding begins while others are still being decided about:
+    where binds wait for a network. Not on virtual time."""
 
 
 class Scheduler:
@@ -77,6 +87,7 @@ class Scheduler:
         """How long after the last time everybody's waiting is explained again: no sooner than it could be told."""
         self._survives = chosen.survives
         self._backoff = Backoff(1.0, 60.0)
+        self._is_failing = False
         self._last: Plan = NOTHING
         self._gather_seconds = 0.0
         self._ended_at = -1.0
@@ -87,11 +98,13 @@ class Scheduler:
             changed=self._woken.set,
         )
         records = Records(objects, self.watched)
+        self._completions = Completions(self.watched, records)
         self._recorder = Recorder(objects, clock, chosen.component)
-        counted = metrics or Unmeasured()
+        self._counted = counted = metrics or Unmeasured()
         self._measures = SchedulingMeasures(counted, self.watched, clock, chosen.names[0])
-        self._history = History(objects, self.watched, self._recorder, clock, policy, counted)
-        self._explainer = Explainer(objects, self.watched, records, self._recorder, clock)
+        self._history = History(objects, self.watched, self._recorder, clock, policy, counted, chosen.namespace)
+        self._statuses = GroupStatuses(objects, self.watched, clock, lambda: not self.executor.is_idle)
+        self._explainer = Explainer(objects, self.watched, records, self._recorder, clock, self._statuses)
         self.executor = Executor(
             objects,
             self.watched,
@@ -100,17 +113,28 @@ class Scheduler:
             clock,
             flight=chosen.flight,
             measures=self._measures,
-            on_whole=self._explainer.started,
+            on_whole=self._statuses.started,
         )
+        self._thread = ThreadPoolExecutor(1, "deciding") if chosen.decides_beside else None
+        self._thinking: asyncio.Future[tuple[Plan, Memo]] | None = None
         self.cycles = 0
         self.synced = asyncio.Event()
         """Set once everything that was there has been seen."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it has seen everything and its last cycle came to an end."""
+        return self.synced.is_set() and not self._is_failing
 
     async def run(self) -> None:
         """Until cancelled."""
         try:
             await self._run()
         finally:
+            if self._thinking is not None and not self._thinking.done():
+                await asyncio.wait((self._thinking,))  # what it has charged is being changed as long as it thinks
+            if self._thread is not None:
+                self._thread.shutdown(wait=False)
             if self.synced.is_set():
                 await self._history.end()
 
@@ -122,9 +146,12 @@ class Scheduler:
                 await informer.synced.wait()
             await self._history.begin()
             self.watched.begin()
+            self._completions.begin()
             self.synced.set()
             tasks.create_task(self.executor.run(), name="scheduler: executor")
             tasks.create_task(self._explainer.run(), name="scheduler: explainer")
+            tasks.create_task(self._statuses.run(), name="scheduler: statuses")
+            tasks.create_task(self._completions.run(), name="scheduler: completions")
             tasks.create_task(self._recorder.run(), name="scheduler: events")
             tasks.create_task(self._history.run(), name="scheduler: history")
             self._woken.set()
@@ -133,7 +160,7 @@ class Scheduler:
                 await self._gather()
                 self._woken.clear()
                 try:
-                    self.decide()
+                    await self._decide()
                 except Exception:
                     if not self._survives:
                         raise
@@ -142,6 +169,8 @@ class Scheduler:
     async def _recover(self) -> None:
         """A cycle failed, which is a mistake of ours: what was learned is forgotten, and it is tried again later."""
         pause = self._backoff.next_seconds()
+        self._is_failing = True
+        self._counted.count("allhands_cycles_failed_total")
         _LOG.exception("a cycle failed; what runs goes on, and the next one comes in %g s", pause)
         self._quick.memo, self._telling.memo = Memo(), Memo()
         self._last = NOTHING
@@ -158,35 +187,61 @@ class Scheduler:
         self._gather_seconds = min(MOST_GATHER_SECONDS, max(FIRST_GATHER_SECONDS, self._gather_seconds * 2))
         await asyncio.sleep(self._gather_seconds)
 
-    def decide(self) -> None:
-        """One cycle. Why everybody waits is worked out once a second; in between it is only decided who starts."""
+    async def _decide(self) -> None:
+        """One cycle, and what comes of it."""
+        begun = self._begin_cycle()
+        deciding, emitted = begun.deciding, None
+        thinks = functools.partial(cycle, begun.snapshot, deciding.policy, deciding.memo, begun.now)
+        if self._thread is None:
+            plan, deciding.memo = thinks()
+        else:
+            loop = asyncio.get_running_loop()
+            self.executor.begin_plan()
+            emitted = Emitted(loop, functools.partial(self.executor.take_starts, now_seconds=begun.now))
+            self._thinking = loop.run_in_executor(self._thread, functools.partial(thinks, emit=emitted.emit))
+            plan, deciding.memo = await asyncio.shield(self._thinking)
+            emitted.end()
+        self._end_cycle(begun, plan, has_starts=emitted is not None and emitted.count > 0)
+
+    def _begin_cycle(self) -> _Begun:
+        """Why everybody waits is worked out once a second; in between it is only decided who starts."""
         now = int(self._clock.now().timestamp())
         loop = asyncio.get_running_loop()
-        loop_now = loop.time()
-        tells = loop_now - self._told_at >= self._tell_seconds
+        began_at = loop.time()
+        tells = began_at - self._told_at >= self._tell_seconds
         self._history.deciding(now)
         snapshot = self.watched.snapshot()
-        snapshot_at = loop.time()
+        self._measures.begun(snapshot, began_at)
         deciding = self._telling if tells else self._quick
-        plan, deciding.memo = cycle(snapshot, deciding.policy, deciding.memo, now)
+        return _Begun(now, began_at, loop.time(), snapshot, deciding, tells, self.executor.has_skipped)
+
+    def _end_cycle(self, begun: _Begun, plan: Plan, *, has_starts: bool) -> None:
+        """`has_starts`: whether the executor has the plan's starts already."""
+        loop = asyncio.get_running_loop()
+        snapshot, deciding, tells = begun.snapshot, begun.deciding, begun.tells
         self.cycles += 1
         decided_at = loop.time()
-        self._history.decided(snapshot, deciding.memo, now)
-        self._measures.cycle(snapshot, loop_now, snapshot_at, decided_at, tells=tells)
+        self._history.decided(snapshot, deciding.memo, begun.now)
+        self._measures.cycle(begun.began_at, begun.snapshot_at, decided_at, tells=tells)
         if tells:
-            self._told_at = loop_now
+            self._told_at = begun.began_at
             self._tell_seconds = max(EXPLAIN_SECONDS, len(plan.waits) / PER_SECOND)
-        if plan is not self._last or self.executor.has_skipped:
+        if plan is not self._last or begun.had_skipped:
             self._last = plan
             if self._watcher is not None:
-                self._watcher(plan, snapshot, now)
+                self._watcher(plan, snapshot, begun.now)
             self._measures.planned(plan, snapshot, tells=tells)
-            self.executor.take(plan, now)
+            if not has_starts:
+                self.executor.begin_plan()
+                self.executor.take_starts(plan.starts, begun.now)
+            self.executor.take_evictions(plan, begun.now)
             self._explainer.take(plan, snapshot)
             self._measures.handed_over(loop.time() - decided_at)
-        self._ended_at = loop_now
+        self._ended_at = begun.began_at if self._thread is None else decided_at
+        self._is_failing = False
         self._backoff.reset()
-        self._wake_at(deciding.memo.wakes_at, None if tells else self._told_at + self._tell_seconds - loop_now)
+        until_told = None if tells else self._told_at + self._tell_seconds - begun.began_at
+        self._wake_at(deciding.memo.wakes_at, until_told)
 
     def _wake_at(self, moment: int | None, telling_seconds: float | None) -> None:
         if self._timer is not None:
@@ -197,6 +252,19 @@ class Scheduler:
             pauses.append(max(0.0, moment - self._clock.now().timestamp()) + 0.001)
         if pauses:
             self._timer = asyncio.get_running_loop().call_later(min(pauses), self._woken.set)
+
+
+class _Begun(NamedTuple):
+    """What a cycle is about."""
+
+    now: int
+    began_at: float
+    snapshot_at: float
+    snapshot: Snapshot
+    deciding: _Deciding
+    tells: bool
+    had_skipped: bool
+    """Whether something of the plan before was left out."""
 
 
 class _Deciding:

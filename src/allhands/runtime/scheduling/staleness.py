@@ -26,13 +26,22 @@ def why_stale(start: Start, watched: WatchedWorld) -> str:
         record = watched.pods.get(bind.pod)
         assert record is not None
         needed.setdefault(bind.node, {PODS}).update(record.pod.requests)
-    snapshot = watched.snapshot()
+    snapshot = watched.snapshot(lasting=False)
     if problem := _group_problem(start, snapshot):
         return problem
     for node in sorted(needed):
         if problem := _node_problem(node, needed[node], snapshot):
             return problem
     return ""
+
+
+def why_bind_stale(bind: Bind, watched: WatchedWorld) -> str:
+    """The same for one bind of a start that has begun, where something unexpected was seen since then."""
+    if problem := _pod_problem(bind, watched):
+        return problem
+    record = watched.pods.get(bind.pod)
+    assert record is not None
+    return _node_problem(bind.node, {PODS, *record.pod.requests}, watched.snapshot(lasting=False))
 
 
 def _group_problem(start: Start, snapshot: Snapshot) -> str:

@@ -107,7 +107,7 @@ class WatchedFacts:
         self._past_runs: Mapping[str, PastRuns] = {}
         self._is_history_stale = False
         self.informers: list[Informer[Any]] = []
-        self.queues = self._informer(resources.QUEUES, read_queue, optional=True)
+        self.queues = self._informer(resources.QUEUES, read_queue)
         self.priorities = self._informer(resources.PRIORITY_CLASSES, reading(PriorityClass, lambda it: it))
         self._namespaces = self._informer(
             resources.NAMESPACES, reading(_Namespace, lambda it: it.metadata.labels or {})
@@ -125,14 +125,15 @@ class WatchedFacts:
         self._csi_nodes = self._informer(resources.CSI_NODES, reading(CSINodeDocument, CSINode.from_document))
         self._drivers = self._informer(resources.CSI_DRIVERS, reading(CSIDriverDocument, CSIDriver.from_document))
         self._capacities = self._informer(
-            resources.STORAGE_CAPACITIES, reading(StorageCapacityDocument, StorageCapacity.from_document), optional=True
+            resources.STORAGE_CAPACITIES, reading(StorageCapacityDocument, StorageCapacity.from_document)
         )
         self._attachments = self._informer(
             resources.ATTACHMENTS, reading(VolumeAttachmentDocument, VolumeAttachment.from_document)
         )
 
-    def _informer(self, resource: Resource, decode: Callable[[bytes], T], *, optional: bool = False) -> Informer[T]:
-        informer = Informer(self._objects, resource, decode, optional=optional)
+    def _informer(self, resource: Resource, decode: Callable[[bytes], T]) -> Informer[T]:
+        """All are optional: who may not see budgets or volumes can still place pods that need none."""
+        informer = Informer(self._objects, resource, decode, optional=True)
         informer.on_change(self._note)
         self.informers.append(informer)
         return informer

@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from allhands.core.world import World
-from allhands.dialects.groups import GroupRecord, job_group_name, pod_group_of, read_job, read_pod_group
+from allhands.core.world import NO_SLOT, World
+from allhands.dialects.group_progress import NOTHING_WRITTEN
+from allhands.dialects.groups import GroupRecord, job_group_name, pod_group_of, read_job
 from allhands.dialects.pods import PodRecord, read_pod
 from allhands.dialects.topology_labels import DEFAULT_LABELS
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.node import Node, NodeDocument
-from allhands.model.podgroup import PodGroup, SubGroup
+from allhands.model.pod import PodPhase
+from allhands.model.podgroup import PodGroup, Slot, SubGroup
 from allhands.model.reason import Explanation, Reason, explain
 from allhands.runtime.informer import Informer, key_of, split_key
 from allhands.runtime.scheduling import resources
+from allhands.runtime.scheduling.default_spreading import DefaultSpreading
+from allhands.runtime.scheduling.expected_changes import is_expected
 from allhands.runtime.scheduling.predecessors import why_not_yet
+from allhands.runtime.scheduling.succeeded import gone_members, gone_of_job, is_only_counted, without
 from allhands.runtime.scheduling.watched_facts import PriorityClass, WatchedFacts, reading
+from allhands.runtime.scheduling.watched_groups import WatchedGroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from allhands.api.kinds import Resource
     from allhands.core.snapshot import Snapshot
     from allhands.dialects.queues import QueueRecord
+    from allhands.model.pod import Pod
     from allhands.ports import Objects
 
 DEFAULT_QUEUE: Final = "default"
@@ -74,6 +81,7 @@ class WatchedWorld:
     ) -> None:
         self.world = World()
         self.facts = WatchedFacts(objects, topology_labels)
+        self._spreading = DefaultSpreading(objects, self._spreading_changed)
         self._ours = frozenset(scheduler_names)
         self._changed = changed
         self.pods: Informer[PodRecord] = Informer(
@@ -93,13 +101,17 @@ class WatchedWorld:
             indexes={"after": lambda it: [key_of(it.namespace, name) for name in it.after]},
             optional=True,
         )
-        self.pod_groups: Informer[GroupRecord] = Informer(objects, resources.POD_GROUPS, read_pod_group, optional=True)
+        self.pod_groups = WatchedGroups(objects)
         self._live = False
         self._unconfirmed: dict[str, GroupStatus] = {}
         self._jobs_told: dict[str, tuple[str, bool]] = {}
         """Job -> its uid and whether it is a gang, as its pods were last told."""
         self._with_groups: set[str] = set()
         """Pods that are groups of their own in a queue."""
+        self._expected: asyncio.TimerHandle | None = None
+        self.surprises = 0
+        """How often a node was seen to change, or a pod on a node that we had not sent there: then what was decided
+        before may not hold any more."""
         self.pods.on_change(self._pod_changed)
         self.nodes.on_change(self._node_changed)
         self.jobs.on_change(self._job_changed)
@@ -112,7 +124,8 @@ class WatchedWorld:
     @property
     def informers(self) -> list[Informer[Any]]:
         """Groups before pods, so that a pod finds its group."""
-        return [*self.facts.informers, self.nodes, self.pod_groups, self.jobs, self.pods]
+        facts = (*self.facts.informers, *self._spreading.informers)
+        return [*facts, self.nodes, *self.pod_groups.informers, self.jobs, self.pods]
 
     def begin(self) -> None:
         """Everything has been seen once: from now on the world is kept. Groups come before their pods."""
@@ -121,17 +134,18 @@ class WatchedWorld:
             self.world.set_node(node)
         for record in self.pod_groups.all():
             if record.is_gang:
-                self._set_group(record, record.name)
+                self._set_group(record, record.group_name)
         for key in list(self.jobs.keys()):
             self._set_job(key, self.jobs.get(key))
         for pod in self.pods.all():
             if not pod.job_name or key_of(pod.pod.namespace, pod.job_name) not in self.jobs:
                 self._set_pod(pod)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, *, lasting: bool = True) -> Snapshot:
+        """As the world's: one that is not `lasting` may be read only until something is awaited."""
         if self.facts.is_stale:
             self.world.set_facts(self.facts.renewed(self.nodes.all()))
-        return self.world.snapshot()
+        return self.world.snapshot(lasting=lasting)
 
     def home(self, group: str) -> Home | None:
         """Where a group came from, if that is still there."""
@@ -142,8 +156,10 @@ class WatchedWorld:
         if name.startswith(_JOB):
             job = self.jobs.get(key_of(namespace, name.removeprefix(_JOB)))
             return None if job is None else Home(resources.JOBS, "Job", namespace, job.name, job.uid)
-        found = self.pod_groups.get(group)
-        return None if found is None else Home(resources.POD_GROUPS, "PodGroup", namespace, name, found.uid)
+        found, kind = self.pod_groups.get(group), self.pod_groups.kind_of(group)
+        if found is None or kind is None:
+            return None
+        return Home(kind.resource, kind.kind, namespace, found.name, found.uid)
 
     def status(self, group: str) -> GroupStatus:
         """What is remembered of a group, what is being written included."""
@@ -154,9 +170,13 @@ class WatchedWorld:
         if name.startswith(_POD):
             pod = self.pods.get(key_of(namespace, name.removeprefix(_POD)))
             return NO_STATUS if pod is None else pod.status
-        found = self.jobs if name.startswith(_JOB) else self.pod_groups
-        record = found.get(key_of(namespace, name.removeprefix(_JOB)))
+        is_job = name.startswith(_JOB)
+        record = self.jobs.get(key_of(namespace, name.removeprefix(_JOB))) if is_job else self.pod_groups.get(group)
         return NO_STATUS if record is None else record.status
+
+    def completed_before(self, job: GroupRecord) -> tuple[str, ...]:
+        """Those before it that were seen to complete, even if they are gone by now."""
+        return self.status(key_of(job.namespace, job_group_name(job.name))).after_completed
 
     def assume_status(self, group: str, status: GroupStatus | None) -> None:
         """Overlay: what is being written about a group. None: it was written, or will not be."""
@@ -186,13 +206,17 @@ class WatchedWorld:
     def informer_of(self, home: Home) -> Informer[Any]:
         if home.resource == resources.PODS:
             return self.pods
-        return self.jobs if home.resource == resources.JOBS else self.pod_groups
+        return self.jobs if home.resource == resources.JOBS else self.pod_groups.informer_of(home.resource)
+
+    def is_ours(self, pod: Pod) -> bool:
+        return pod.scheduler_name in self._ours
 
     # -- events
 
     def _node_changed(self, key: str, before: Node | None, after: Node | None) -> None:
         if not self._live or before == after:
             return
+        self.surprises += 1
         labels = self.facts.topology_labels
         if before is None or after is None or any(before.labels.get(it) != after.labels.get(it) for it in labels):
             self.facts.topology_changed()
@@ -212,11 +236,34 @@ class WatchedWorld:
                 return
         if before is not None and (after is None or before.pod.uid != after.pod.uid):
             self.world.delete_pod(before.pod.uid)
+        is_news = before is None or after is None or not is_expected(before.pod, after.pod, self.world)
         if after is None:
             self._forget_own_group(key)
+            self._spreading.forget(split_key(key)[0], key)
+            if before is not None and before.job_name and before.pod.phase is PodPhase.SUCCEEDED:
+                self._recount(key_of(before.pod.namespace, before.job_name))
         else:
             self._set_pod(after)
+        if is_news:
+            self._count_surprise(before, after)
+            self._changed()
+        else:
+            self._note_expected()
+
+    def _note_expected(self) -> None:
+        """Nobody is waiting for it, but what is in use is counted by it."""
+        if self._expected is None:
+            loop = asyncio.get_running_loop()
+            self._expected = loop.call_later(LATER_SECONDS, self._end_expected)
+
+    def _end_expected(self) -> None:
+        self._expected = None
         self._changed()
+
+    def _count_surprise(self, before: PodRecord | None, after: PodRecord | None) -> None:
+        there = "" if after is None else after.pod.node_name
+        if there and (before is None or before.pod.node_name != there):
+            self.surprises += 1
 
     def _set_pod(self, record: PodRecord) -> None:
         pod = record.pod
@@ -225,9 +272,18 @@ class WatchedWorld:
         own = self._own_group(record) if ours and not group else ""
         if not own:
             self._forget_own_group(pod.key)
+        if ours and not group:
+            pod = self._spreading.completed(pod)
         group = group or own
         status = self._unconfirmed.get(key_of(pod.namespace, f"{_POD}{pod.name}"), record.status)
-        self.world.set_pod(pod, group=group, ours=ours, status=status)
+        self.world.set_pod(pod, group=group, slot=self._slot(record, group), ours=ours, status=status)
+
+    def _slot(self, record: PodRecord, group: str) -> Slot:
+        """Members are told apart by their tasks only where the group does."""
+        if not record.task or not group:
+            return NO_SLOT
+        declared = self.pod_groups.get(group)
+        return Slot("", record.task) if declared is not None and declared.task_minimums else NO_SLOT
 
     def _group_of(self, record: PodRecord) -> str:
         """The key of the gang that it belongs to, "" if it stands alone."""
@@ -282,8 +338,10 @@ class WatchedWorld:
 
     def _why_not_yet(self, record: GroupRecord | None, queue: str) -> Explanation | None:
         """What must happen before the group may begin, outside of what the core decides."""
-        if record is not None and record.after and (why := why_not_yet(record, self.jobs)) is not None:
-            return why
+        if record is not None and record.after:
+            why = why_not_yet(record, self.jobs, self.completed_before(record))
+            if why is not None:
+                return why
         known = self.facts.queue(queue)
         if known is not None and known.problem:
             return explain(Reason.QUEUE_HELD, queue=queue).with_more("{problem}", problem=known.problem)
@@ -301,10 +359,26 @@ class WatchedWorld:
     def _job_changed(self, key: str, before: GroupRecord | None, after: GroupRecord | None) -> None:
         if not self._live or before == after:
             return
+        if is_only_counted(before, after):
+            if gone_of_job(before, self.pods) != gone_of_job(after, self.pods):
+                self._recount(key)
+            return
         self._set_job(key, after)
         if before is None or after is None or before.end != after.end or before.after != after.after:
             for waiting in self.jobs.keys_by("after", key):
                 self._set_job(waiting, self.jobs.get(waiting))
+        self._changed()
+
+    def _recount(self, job_key: str) -> None:
+        """Members of its gang are needed no more: they have succeeded, and are gone."""
+        job = self.jobs.get(job_key)
+        if job is None or job.has_ended:
+            return
+        if self._is_gang(job):
+            self._set_group(job, job_group_name(job.name))
+        for name in sorted({it.group_name for it in self.pods.by("job", job_key) if it.group_name}):
+            if (group := self.pod_groups.get(key_of(job.namespace, name))) is not None and group.is_gang:
+                self._set_group(group, group.group_name)
         self._changed()
 
     def _set_job(self, key: str, job: GroupRecord | None) -> None:
@@ -325,13 +399,19 @@ class WatchedWorld:
                 self._set_pod(record)
 
     def _pod_group_changed(self, key: str, before: GroupRecord | None, after: GroupRecord | None) -> None:
-        if not self._live or before == after:
+        if not self._live or _but_for_its_status(before) == _but_for_its_status(after):
             return
         if after is not None and after.is_gang:
-            self._set_group(after, after.name)
+            self._set_group(after, after.group_name)
         else:
             self.world.delete_group(key)
-        if before is None or after is None or not before.is_gang or not after.is_gang:
+        if (
+            before is None
+            or after is None
+            or not before.is_gang
+            or not after.is_gang
+            or _tells_tasks_anew(before, after)
+        ):
             for record in self.pods.by("group", key):
                 self._set_pod(record)
         self._changed()
@@ -340,6 +420,7 @@ class WatchedWorld:
         priorities = {record.priority_class: self.facts.priority(record.priority_class)}
         group, problem = pod_group_of(record, name, priorities, self.facts.topology_labels)
         group = msgspec.structs.replace(group, queue=self._queue(record.queue))
+        group = without(group, gone_members(record, group.key, self.pods, self.jobs))
         waits_for = self._why_not_yet(record, group.queue)
         if record.has_ended:
             # Nobody waits for the rest of it, and nothing of it starts any more.
@@ -347,6 +428,13 @@ class WatchedWorld:
             problem, waits_for = "", None
         status = self._unconfirmed.get(group.key, record.status)
         self.world.set_group(group, status, problem=problem, waits_for=waits_for)
+
+    def _spreading_changed(self, pods: list[str]) -> None:
+        """A service or a controller is different, and so is how these pods are spread."""
+        for key in pods:
+            if (record := self.pods.get(key)) is not None:
+                self._set_pod(record)
+        self._changed()
 
     def _fact_changed(self, key: str, before: object, after: object) -> None:
         del key
@@ -361,7 +449,7 @@ class WatchedWorld:
             names.add("")
         for record in self.pod_groups.all():
             if record.priority_class in names and record.is_gang:
-                self._set_group(record, record.name)
+                self._set_group(record, record.group_name)
         for name in list(self.jobs.keys()):
             job = self.jobs.get(name)
             if job is not None and job.priority_class in names:
@@ -378,10 +466,19 @@ class WatchedWorld:
                 self._set_job(name, job)
         for group in self.pod_groups.all():
             if group.queue in names and group.is_gang:
-                self._set_group(group, group.name)
+                self._set_group(group, group.group_name)
         for record in self.pods.all():
             if record.queue in names or record.group_name:
                 self._set_pod(record)
+
+
+def _but_for_its_status(record: GroupRecord | None) -> GroupRecord | None:
+    """What we and others write there for people is nothing that the core reads."""
+    return None if record is None else msgspec.structs.replace(record, written=NOTHING_WRITTEN)
+
+
+def _tells_tasks_anew(before: GroupRecord, after: GroupRecord) -> bool:
+    return bool(before.task_minimums) != bool(after.task_minimums)
 
 
 def _choices(queue: QueueRecord | None) -> tuple[bool, str] | None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -307,3 +308,39 @@ async def _try(world: SchedulerWorld, number: int, what: str, name: str, how: st
             await objects.patch(QUEUES, name, "merge", patch)
     elif what == "delete-queue":
         await objects.delete(QUEUES, name)
+
+
+@pytest.mark.parametrize("is_native", [False, True], ids=["of the Job", "of a PodGroup"])
+@pytest.mark.parametrize("is_counted_first", [False, True], ids=["gone, then counted", "counted, then gone"])
+def test_members_that_have_succeeded_and_are_gone_are_not_waited_for(is_native: bool, is_counted_first: bool) -> None:
+    @on_virtual_time
+    async def main() -> None:
+        world = SchedulerWorld()
+        await world.node("a", 3)
+        if is_native:
+            await world.pod_group("group", 3)
+        job = await world.job("ring", 3, **({} if is_native else {"min_available": "all"}))
+        more = _GROUP if is_native else {}
+        await world.job_pods(job, 3, **more)
+        async with world.scheduling():
+            await asyncio.sleep(5)
+            assert len(await world.bound()) == 3
+            await world.phase("ring-0", "Succeeded")
+            for name in ("ring-1", "ring-2"):
+                await world.delete_pod(name)
+            await world.job_pods(job, 1, first=4, **more)
+            await asyncio.sleep(5)
+            assert "ring-4" not in await world.bound(), "one is missing yet"
+            counted = {"status": {"succeeded": 1, "startTime": world.store.now()}}
+            for step in (True, False):
+                if step == is_counted_first:
+                    await world.objects.patch(JOBS, "ring", "merge", counted, "default", subresource="status")
+                else:
+                    await world.delete_pod("ring-0")
+                await asyncio.sleep(5)
+                assert await world.bound() in ({}, {"ring-0": "a"}), "one is missing still"
+            await world.job_pods(job, 1, first=5, **more)
+            await asyncio.sleep(5)
+            assert sorted(await world.bound()) == ["ring-4", "ring-5"]
+
+    main()

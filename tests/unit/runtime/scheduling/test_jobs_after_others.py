@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from allhands.ports import DeleteOptions
 from tests.manifests import JOBS
 from tests.scheduler_world import SchedulerWorld
-from tests.virtual import on_virtual_time
+from tests.virtual import on_virtual_time, refused
 
 BACKGROUND = DeleteOptions(propagation="Background")
 
@@ -107,3 +109,83 @@ async def test_a_list_that_makes_no_sense_is_the_reason_to_wait() -> None:
         await world.gang("train", 1, after="train")
         await asyncio.sleep(10)
         assert "cannot wait for itself" in await world.told("train-0")
+
+
+@pytest.mark.parametrize("is_gang", [True, False], ids=["a gang", "pods alone"])
+def test_one_that_was_complete_and_is_gone_counts_as_complete_for_a_new_leader_too(is_gang: bool) -> None:
+    @on_virtual_time
+    async def main() -> None:
+        world = SchedulerWorld()
+        await world.node("a", 1)
+        async with world.scheduling():
+            await world.job("fetch", 1)
+            await world.job("prepare", 1)
+            job = await world.job("train", 2, after="prepare,fetch", **({"min_available": "all"} if is_gang else {}))
+            await world.job_pods(job, 2, "2")
+            await world.end_job("prepare", "Complete")
+            await asyncio.sleep(5)
+            assert (await world.record(JOBS, "train"))["after_completed"] == ["prepare"]
+            await world.objects.delete(JOBS, "prepare", "default", BACKGROUND)
+            await asyncio.sleep(5)
+            assert await world.told("train-0") == 'It waits for "fetch".'
+            await world.end_job("fetch", "Complete")
+            await world.objects.delete(JOBS, "fetch", "default", BACKGROUND)
+            await asyncio.sleep(5)
+            assert "fetch" not in await world.told("train-0")
+        async with world.scheduling():
+            await asyncio.sleep(5)
+            assert "fetch" not in await world.told("train-0")
+            assert (await world.record(JOBS, "train"))["after_completed"] == ["prepare", "fetch"]
+            await world.node("b", 4)
+            await asyncio.sleep(5)
+            assert sorted(await world.bound()) == ["train-0", "train-1"]
+            await asyncio.sleep(5)
+            writes = len(world.noted.of("patch", "jobs"))
+            await asyncio.sleep(60)
+            assert len(world.noted.of("patch", "jobs")) == writes, "and nobody writes it again"
+
+    main()
+
+
+@on_virtual_time
+async def test_that_it_was_complete_is_written_until_it_is_there_even_if_it_is_gone_meanwhile() -> None:
+    world = SchedulerWorld()
+    await world.node("a", 1)
+    refuses = True
+    world.noted.refuse = lambda it: (
+        refused(500) if refuses and it.verb == "patch" and (it.kind, it.name) == ("jobs", "train") else None
+    )
+    async with world.scheduling():
+        await world.job("prepare", 1)
+        await world.gang("train", 2)
+        await world.objects.patch(
+            JOBS, "train", "merge", {"metadata": {"annotations": {"allhands.dev/after": "prepare"}}}, "default"
+        )
+        await world.end_job("prepare", "Complete")
+        await asyncio.sleep(1)
+        await world.objects.delete(JOBS, "prepare", "default", BACKGROUND)
+        await asyncio.sleep(60)
+        refuses = False
+        await asyncio.sleep(60)
+        assert (await world.record(JOBS, "train"))["after_completed"] == ["prepare"]
+    async with world.scheduling():
+        await world.node("b", 4)
+        await asyncio.sleep(5)
+        assert len(await world.bound()) == 2
+
+
+@on_virtual_time
+async def test_one_of_the_same_name_that_is_made_anew_does_not_know_what_was_completed_before_it() -> None:
+    world = SchedulerWorld()
+    await world.node("a", 1)
+    async with world.scheduling():
+        await world.job("prepare", 1)
+        await world.job("train", 2, after="prepare", min_available="all")
+        await world.end_job("prepare", "Complete")
+        await asyncio.sleep(5)
+        for name in ("prepare", "train"):
+            await world.objects.delete(JOBS, name, "default", BACKGROUND)
+        await asyncio.sleep(5)
+        await world.gang("train", 2, after="prepare")
+        await asyncio.sleep(5)
+        assert 'There is no Job "prepare"' in await world.told("train-0")

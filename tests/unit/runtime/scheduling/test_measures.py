@@ -146,3 +146,20 @@ async def test_counting_changes_no_decision_and_repeats() -> None:
         text = world.metrics.text() if isinstance(world, MeasuredWorld) else ""
         texts.append((text, bound))
     assert texts[0][1] == texts[1][1] == texts[2][1]
+
+
+@on_virtual_time
+async def test_nodes_on_which_another_scheduler_put_too_much_are_counted() -> None:
+    world = MeasuredWorld()
+    await world.node("a", 2)
+    await world.node("b", 2)
+    async with world.scheduling():
+        await world.gang("ours", 4)
+        await asyncio.sleep(2)
+        assert world.value("allhands_nodes_overcommitted") == 0
+        await world.pod("rival", schedulerName="rival", nodeName="a")
+        await asyncio.sleep(2)
+        assert world.value("allhands_nodes_overcommitted") == 1
+        await world.delete_pod("rival")
+        await asyncio.sleep(2)
+        assert world.value("allhands_nodes_overcommitted") == 0

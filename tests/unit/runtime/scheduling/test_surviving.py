@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from allhands.core.policy import DEFAULT
+from allhands.runtime.metrics import MetricsRegistry
 from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
 from tests.scheduler_world import SchedulerWorld
 from tests.virtual import on_virtual_time, running
@@ -38,7 +39,9 @@ class Breaking:
 async def test_the_scheduler_outlives_a_cycle_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     world, order = SchedulerWorld(), Breaking()
     policy = msgspec.structs.replace(DEFAULT, orders=(order, *DEFAULT.orders))
-    scheduler = Scheduler(world.noted.port, world.clock, policy=policy, options=SchedulerOptions(flight=1))
+    metrics = MetricsRegistry()
+    options = SchedulerOptions(flight=1)
+    scheduler = Scheduler(world.noted.port, world.clock, policy=policy, options=options, metrics=metrics)
     await world.node("a", 4)
     await world.gang("one", 2)
     await world.gang("two", 2)
@@ -48,9 +51,12 @@ async def test_the_scheduler_outlives_a_cycle_that_fails(caplog: pytest.LogCaptu
             assert await world.bound() == {}
             assert 5 < order.asked < 20
             assert "a cycle failed" in caplog.text
+            assert not scheduler.is_well
+            assert metrics.value("allhands_cycles_failed_total") > 4
             order.is_broken = False
             await asyncio.sleep(61)
             assert sorted(await world.bound()) == ["one-0", "one-1", "two-0", "two-1"]
+            assert scheduler.is_well
 
 
 @on_virtual_time
