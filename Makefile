@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help run test soak check bench conformance clean tools lock gotypes
+.PHONY: help run test soak check bench conformance clean tools lock chart gotypes
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -25,7 +25,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 run: $(INSTALLED) ## the demo: a whole cluster, ten jobs, what happened and why
 	@$(BIN)/allhands demo
 
-tools: ## build the real control plane into a cache outside this tree
+tools: ## build the real control plane and helm into a cache outside this tree
 	@tools/build >/dev/null
 
 test: $(INSTALLED) tools ## every test, the real API server's too, with small N
@@ -54,6 +54,10 @@ lock: $(INSTALLED) ## refresh requirements.lock from pyproject.toml (needs uv in
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv lock --quiet --upgrade
 	@$(BIN)/uv export --quiet --frozen --all-extras --all-groups --no-emit-project --no-header --no-annotate > requirements.lock
+	@$(BIN)/python tools/image_locks.py
+
+chart: $(INSTALLED) ## rewrite what the Helm chart takes from the code: kinds and rights
+	@$(BIN)/python tools/chart.py
 
 gotypes: ## rewrite what Go knows of the built-in kinds (needs Go)
 	@cd tools/gotypes && go run . > ../../src/allhands/api/schema/gotypes.txt

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+PART_OF: Final = "app.kubernetes.io/part-of"
 OURS: Final = "allhands"
 _ENVELOPE: Final[Manifest] = {
     "apiVersion": {

@@ -1,0 +1,85 @@
+"""Whether we may do what we are about to do, asked before anything is done.
+
+The API server is asked verb by verb; what is missing is told as verb and resource, all of it at once. A server that
+cannot be asked is not a reason to stop: it refuses by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from allhands.api.errors import StatusError
+from allhands.api.kinds import Resource
+from allhands.runtime.installation.places import COLLECTIONS, InstallationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from allhands.api.document import Manifest
+    from allhands.ports import Objects
+
+REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+INSTALLING: Final = ("get", "list", "create", "patch")
+REMOVING: Final = ("list", "delete")
+_CANNOT_BE_ASKED: Final = frozenset({404, 405})
+
+
+class Right(msgspec.Struct, frozen=True, order=True):
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        whole = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {whole}" + (f" in namespace {self.namespace}" if self.namespace else "")
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _Verdict = _Verdict()
+
+
+def rights_for(kinds: Iterable[str], verbs: Sequence[str], namespace: str) -> list[Right]:
+    """Lists are of the whole cluster, everything else happens in the one namespace."""
+    found = []
+    for kind in dict.fromkeys(kinds):
+        resource, is_namespaced = COLLECTIONS[kind]
+        for verb in verbs:
+            where = namespace if is_namespaced and verb != "list" else ""
+            found.append(Right(resource.group, resource.plural, verb, where))
+    return found
+
+
+async def missing(objects: Objects, rights: Sequence[Right]) -> list[Right]:
+    """Those that we do not have."""
+    answers = await asyncio.gather(*(_is_allowed(objects, right) for right in rights))
+    return [right for right, allowed in zip(rights, answers, strict=True) if not allowed]
+
+
+async def require(objects: Objects, rights: Sequence[Right]) -> None:
+    """Raises with all that is missing."""
+    if lacking := await missing(objects, rights):
+        lines = "\n".join(f"  {right}" for right in lacking)
+        raise InstallationError(f"you lack rights in this cluster; nothing was changed. Missing:\n{lines}")
+
+
+async def _is_allowed(objects: Objects, right: Right) -> bool:
+    resource, _, part = right.resource.partition("/")
+    wanted: Manifest = {"group": right.group, "resource": resource, "subresource": part, "verb": right.verb}
+    if right.namespace:
+        wanted["namespace"] = right.namespace
+    body = {"apiVersion": REVIEWS.api_version, "kind": "SelfSubjectAccessReview"}
+    try:
+        review = await objects.create(REVIEWS, {**body, "spec": {"resourceAttributes": wanted}})
+    except StatusError as refusal:
+        if refusal.code in _CANNOT_BE_ASKED:
+            return True
+        raise
+    return review.decode(_Review).status.allowed

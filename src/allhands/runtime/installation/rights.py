@@ -1,0 +1,107 @@
+"""What the scheduler and the controllers may do in a cluster, and not a verb more.
+
+Each rule names what it is for. A test runs both as their service accounts on a real API server and reads its audit log:
+nothing is refused, and nothing is granted that nobody uses. Never a wildcard, a secret, or a verb that grants rights.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allhands.api.document import Manifest
+
+READ: Final = ("list", "watch")
+GROUPS_OF_POD_GROUPS: Final = ("scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Verbs on resources of one group. With names, only on the objects called so."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def manifest(self) -> Manifest:
+        rule: Manifest = {"apiGroups": [self.group], "resources": list(self.resources)}
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule | {"verbs": list(self.verbs)}
+
+
+EVENTS: Final = Rule("", ("events",), ("create", "get", "patch"))
+"""Telling people; the same again is counted on the Event that is there."""
+
+HOME: Final = Rule("", ("namespaces",), ("get",))
+"""In a Role this is the namespace that the Role is in: where a Lease is to be, it is looked whether there is room."""
+
+SCHEDULER: Final = (
+    # What is placed. Whose group has no other home keeps its record on the pod; after a bind that nobody answered the
+    # pod is read back.
+    Rule("", ("pods",), ("get", "list", "patch", "watch")),
+    Rule("", ("pods/status",), ("patch",)),
+    Rule("", ("pods/binding", "pods/eviction"), ("create",)),
+    EVENTS,
+    # Where it is placed.
+    Rule("", ("namespaces", "nodes"), READ),
+    Rule("policy", ("poddisruptionbudgets",), READ),
+    Rule("scheduling.k8s.io", ("priorityclasses",), READ),
+    # By whose selectors pods are spread that do not ask for it, as kube-scheduler does.
+    Rule("", ("replicationcontrollers", "services"), READ),
+    Rule("apps", ("replicasets", "statefulsets"), READ),
+    # Volumes are prepared before the first pod of a gang is bound, and given back if it is not.
+    Rule("", ("persistentvolumeclaims",), ("list", "patch", "watch")),
+    Rule("", ("persistentvolumes",), ("get", "list", "patch", "watch")),
+    Rule(
+        "storage.k8s.io",
+        ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
+        READ,
+    ),
+    # What gangs are made of: the record of a group is on its home, and why it waits in its status.
+    Rule("batch", ("jobs",), ("list", "patch", "watch")),
+    *(
+        rule
+        for group in GROUPS_OF_POD_GROUPS
+        for rule in (
+            Rule(group, ("podgroups",), ("list", "patch", "watch")),
+            Rule(group, ("podgroups/status",), ("patch",)),
+        )
+    ),
+    Rule("scheduling.volcano.sh", ("queues",), READ),
+)
+"""In the whole cluster."""
+
+SCHEDULER_AT_HOME: Final = (
+    HOME,
+    Rule("coordination.k8s.io", ("leases",), ("create",)),
+    Rule("coordination.k8s.io", ("leases",), ("get", "update"), ("allhands-scheduler",)),
+    # What was used in the past, for fairness over time.
+    Rule("", ("configmaps",), ("create",)),
+    Rule("", ("configmaps",), ("get", "patch"), ("usage-ledger",)),
+)
+"""In the namespace of the installation. What is created cannot be restricted by its name."""
+
+CONTROLLERS: Final = (
+    EVENTS,
+    # Queues: how much each holds, and the two that everybody expects.
+    Rule("", ("pods",), READ),
+    Rule("batch", ("jobs",), READ),
+    *(Rule(group, ("podgroups",), READ) for group in GROUPS_OF_POD_GROUPS),
+    Rule("scheduling.volcano.sh", ("queues",), ("create", "list", "watch")),
+    Rule("scheduling.volcano.sh", ("queues/status",), ("patch",)),
+)
+
+CONTROLLERS_AT_HOME: Final = (
+    HOME,
+    Rule("coordination.k8s.io", ("leases",), ("create",)),
+    Rule("coordination.k8s.io", ("leases",), ("get", "update"), ("allhands-controllers",)),
+)
+
+
+def rule_manifests(rules: Sequence[Rule]) -> list[Manifest]:
+    return [rule.manifest() for rule in rules]
