@@ -9,9 +9,12 @@ import sys
 from bench.figures import Report, as_json, as_table, machine
 
 BENCHMARKS = {
+    "agents": "simulated kubelets: what a pod from bound to Succeeded costs",
+    "capacity": "10,000 nodes and 100,000 running pods, simulated: memory, and cost at rest",
     "quality": "plans of the core and the best possible ones on small clusters",
     "startup": "from the command to a ready cluster, and what --help imports",
     "holding": "100,000 pods in memory: what they weigh, finding a few, watching",
+    "syncing": "100,000 pods of an API server at the start: list, watch, informer",
     "writes": "create and update of pods against the real kube-apiserver",
 }
 """Every benchmark and what it measures. Adding one is a file with a function `report` and a line here."""

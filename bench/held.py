@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from allhands.compose import RandomIds, SystemClock
+from allhands.compose.machine import RandomIds, SystemClock
 from allhands.ports import Query
 from allhands.store import InProcessObjects, Store
 from bench.collector import TUNED_THRESHOLDS

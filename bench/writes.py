@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from allhands.api.errors import StatusError
-from allhands.compose import RandomIds, SystemClock
+from allhands.compose.machine import RandomIds, SystemClock
 from allhands.kube.objects import path_to
 from allhands.ports import WriteOptions
 from allhands.store import InProcessObjects, Store

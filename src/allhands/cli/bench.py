@@ -1,4 +1,4 @@
-"""`allhands bench core`: how fast the scheduling core decides, on this machine."""
+"""`allhands bench core`: how fast the scheduling core decides, on this machine. `api` and `kwok` have files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allhands.cli import bench_api, bench_kwok
 from allhands.cli.progress import ERASE_LINE
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ _RATIOS = "{:<31}{:>8}  {:<12}{:>9}  {:<11}{}"
 @click.group("bench", short_help="Measure how fast this machine decides.")
 def command() -> None:
     """Benchmarks of allhands itself. Figures are of this machine: compare ratios, not seconds, with another's."""
+
+
+command.add_command(bench_api.command)
+command.add_command(bench_kwok.command)
 
 
 @command.command("core", short_help="The scheduling core alone, without an API server.")
