@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -13,9 +14,12 @@ from click.testing import CliRunner
 from allhands.cli.simulate import command
 from allhands.compose.scenarios import run_scenario
 from allhands.sim.job_log import JobRun, PodRun, ideal_makespan_seconds
-from allhands.sim.scenario import ScenarioError, read_scenario
+from allhands.sim.metrics import Summary
+from allhands.sim.scenario import FaultRates, Scenario, ScenarioError, Workload, read_scenario
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "kwok-1000x10.yaml"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "kwok-1000x10.yaml"
+POLICY = {"apiVersion": "allhands.dev/v1alpha1", "kind": "SchedulingPolicy"}
 
 
 def small(**changes: Any) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def small(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_kwok_test_in_small_ends_as_soon_as_ideal_list_scheduling() -> None:
-    result = run_scenario(read_scenario(small()))
+    result = run_scenario(read_scenario(small())).result
     assert (result.jobs_succeeded, result.jobs_failed, result.jobs_unfinished) == (20, 0, 0)
     assert result.makespan_seconds <= 1.03 * result.ideal_seconds
     assert result.lower_bound_seconds <= result.ideal_seconds
@@ -37,17 +41,17 @@ def test_the_kwok_test_in_small_ends_as_soon_as_ideal_list_scheduling() -> None:
 def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
     scenario = read_scenario(small())
     assert run_scenario(scenario, seed=3) == run_scenario(scenario, seed=3)
-    assert run_scenario(scenario, seed=3) != run_scenario(scenario, seed=4)
+    assert run_scenario(scenario, seed=3).result != run_scenario(scenario, seed=4).result
 
 
 def test_faults_and_an_outage_delay_but_lose_nothing() -> None:
     document = small(
-        faults={"lost": 0.02, "refused": 0.02, "crash": 0.002, "watch_ends": 0.01},
+        faults={"lost": 0.02, "refused": 0.02, "crash": 0.002, "watchEnds": 0.01},
         outages=[{"node": "node-1", "atSeconds": 100, "forSeconds": 60}],
     )
     del document["workloads"][0]["deadlineSeconds"]
     document["workloads"][0]["backoffLimit"] = 1000
-    result = run_scenario(read_scenario(document))
+    result = run_scenario(read_scenario(document)).result
     assert result.jobs_succeeded == 20
 
 
@@ -64,12 +68,44 @@ def test_queues_priorities_arrivals_and_failures_are_carried_out() -> None:
             {"name": "c", "exitCode": 3, "backoffLimit": 0},
         ],
     }
-    result = run_scenario(read_scenario(document))
+    result = run_scenario(read_scenario(document)).result
     assert (result.jobs_succeeded, result.jobs_failed) == (7, 1)
 
 
+def test_every_field_that_is_documented_is_carried_out() -> None:
+    """The scenario of docs/simulation.md, with fewer jobs and in less time; its fields are all there are."""
+    text = (EXAMPLES.parent / "docs" / "simulation.md").read_text()
+    document = yaml.safe_load(text.split("```yaml")[1].split("```")[0])
+    assert document.keys() == {field.encode_name for field in msgspec.structs.fields(Scenario)}
+    said = [document["workloads"][0] | document["workloads"][1]]
+    assert set(said[0]) == {field.encode_name for field in msgspec.structs.fields(Workload)}
+    assert set(document["faults"]) == {field.encode_name for field in msgspec.structs.fields(FaultRates)}
+    result = run_scenario(read_scenario(document)).result
+    assert result.jobs_unfinished == 0
+    assert result.jobs_succeeded + result.jobs_failed == sum(it["jobs"] for it in document["workloads"])
+    assert result.jobs_succeeded > 0
+
+
+def test_a_job_waits_for_all_jobs_of_the_workload_that_it_names() -> None:
+    workloads = [
+        {"name": "fetch", "jobs": 3, "everySeconds": 30, "runSeconds": 20},
+        {"name": "train", "after": "fetch", "runSeconds": 10},
+        {"name": "publish", "after": "train, fetch-1", "runSeconds": 10},
+    ]
+    run = run_scenario(read_scenario(small(nodes=[{"count": 2}], workloads=workloads)))
+    starts = sorted(it.start_seconds for it in run.history.ran)
+    assert [round(it, -1) for it in starts] == [0, 30, 60, 80, 90]
+
+
+def test_run_times_may_be_log_normal_as_in_real_clusters() -> None:
+    workload = {"jobs": 40, "runSeconds": {"median": 100, "sigma": 1.5, "most": 2000}}
+    scenario = read_scenario(small(nodes=[{"count": 10}], workloads=[workload]))
+    runs = sorted(it.job.run_seconds for it in run_scenario(scenario).history.ran)
+    assert runs[0] < 30 < 60 < runs[20] < 170 < 500 < runs[-1] <= 2001
+
+
 def test_a_limit_of_time_ends_it_and_says_who_was_not_done() -> None:
-    result = run_scenario(read_scenario(small(limitSeconds=200)))
+    result = run_scenario(read_scenario(small(limitSeconds=200))).result
     assert result.jobs_unfinished == 20 - result.jobs_succeeded > 0
 
 
@@ -87,18 +123,53 @@ def test_ideal_list_scheduling_starts_each_job_the_instant_it_fits() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"nodes": []}, "nodes"),
-        ({"nodes": [{"count": 0}]}, "nodes[0].count"),
-        ({"nodes": [{"count": 1, "cpu": "3x"}]}, "nodes[0]: cpu: '3x' is not a quantity"),
-        ({"nodes": [{"count": 1, "memory": "-1"}]}, "memory: '-1' must be more than zero"),
+        ({"nodes": []}, "nodes: Invalid value: Expected `array` of length >= 1"),
+        ({"nodes": [{"count": 0}]}, "nodes[0].count: Invalid value: 0: must be at least 1"),
+        ({"nodes": [{"count": 1, "cpu": "3x"}]}, "nodes[0].cpu: '3x' is not a quantity such as 8, 500m or 32Gi"),
+        ({"nodes": [{"count": 1, "memory": "-1"}]}, "nodes[0].memory: '-1' must be more than zero"),
         ({"nodes": [{"count": 1}, {"count": 1}]}, "nodes: node is there twice"),
-        ({"workloads": [{"runSecond": 5}]}, "unknown field `runSecond`"),
+        ({"nodes": [{"count": "many"}]}, 'nodes[0].count: Invalid value: "many": expected a whole number'),
+        (
+            {"queues": [{"name": "a", "weight": 2}]},
+            "queues[0].weight: Forbidden: there is no such field; there are annotations, name, spec",
+        ),
+        (
+            {"workloads": [{"runSecond": 5}]},
+            "workloads[0].runSecond: Forbidden: there is no such field; there are after",
+        ),
         ({"workloads": [{"pods": 2, "minAvailable": 3}]}, "minAvailable (3) must not exceed pods (2)"),
+        ({"workloads": [{"minAvailable": "most"}]}, 'workloads[0].minAvailable: Unsupported value: "most"'),
+        ({"workloads": [{"minAvailable": 0}]}, "workloads[0].minAvailable: Invalid value: 0: must be at least 1"),
         ({"workloads": [{"runSeconds": {"least": 5, "most": 1}}]}, "least (5) must not exceed most (1)"),
+        ({"workloads": [{"runSeconds": {"least": 5}}]}, "workloads[0].runSeconds.most: must be given with least"),
+        (
+            {"workloads": [{"runSeconds": {"mean": 5}}]},
+            "workloads[0].runSeconds.mean: Forbidden: there is no such field",
+        ),
+        ({"workloads": [{"runSeconds": {}}]}, "workloads[0].runSeconds: Invalid value: either least and most"),
         ({"workloads": [{"everySeconds": 1, "meanSeconds": 1}]}, "cannot both be given"),
-        ({"workloads": [{"name": "Bad Name"}]}, "workloads[0].name"),
-        ({"kind": "Scenery"}, "kind"),
-        ({"policy": {"apiVersion": "allhands.dev/v1alpha1", "kind": "SchedulingPolicy", "bakfill": 1}}, "bakfill"),
+        ({"workloads": [{"name": "Bad Name"}]}, "workloads[0].name: 'Bad Name' must be lower-case letters"),
+        ({"workloads": [{"name": "a", "jobs": 2}, {"name": "a-1"}]}, "workloads: a-1 is there twice"),
+        ({"workloads": [{"queue": "team"}]}, "workloads[0].queue: there is no 'team'; there are default"),
+        ({"workloads": [{"priorityClass": "high"}]}, "workloads[0].priorityClass: there is no 'high'; there are none"),
+        ({"workloads": [{"after": "prepare"}]}, "workloads[0].after: there is no 'prepare'; there are none"),
+        ({"outages": [{"atSeconds": 1, "forSeconds": 1}]}, "outages[0]: Invalid value: either node or rack"),
+        (
+            {"outages": [{"node": "nod-1", "atSeconds": 1, "forSeconds": 1}]},
+            "outages[0].node: there is no 'nod-1'; there are node-0, node-1",
+        ),
+        (
+            {"outages": [{"rack": "rack-0", "atSeconds": 1, "forSeconds": 1}]},
+            "outages[0].rack: there is no 'rack-0'; there are none",
+        ),
+        ({"faults": {"lots": 1}}, "faults.lots: Forbidden: there is no such field; there are crash, lost"),
+        ({"faults": {"lost": 2}}, "faults.lost: Invalid value: 2: must be at most 1"),
+        ({"kind": "Scenery"}, 'kind: Unsupported value: "Scenery"'),
+        (
+            {"policy": POLICY | {"bakfill": 1}},
+            "policy.bakfill: Forbidden: there is no such field; there are apiVersion",
+        ),
+        ({"policy": POLICY | {"orders": [{"name": "nobody"}]}}, 'policy.orders[0].name: Unsupported value: "nobody"'),
     ],
 )
 def test_what_is_wrong_is_named_with_its_path(changes: dict[str, Any], complaint: str) -> None:
@@ -115,6 +186,7 @@ def test_the_command_prints_the_promised_numbers(tmp_path: Path) -> None:
     numbers = json.loads(shown.stdout)
     promised = {"jobs_succeeded", "jobs_failed", "makespan_seconds", "ideal_seconds", "lower_bound_seconds"}
     assert promised | {"jct_mean_seconds", "wait_p99_seconds", "utilisation"} <= numbers.keys()
+    assert {field.name for field in msgspec.structs.fields(Summary)} - {"cycles"} <= numbers.keys()
     table = CliRunner().invoke(command, [str(file)])
     assert "20 succeeded, 0 failed" in table.stdout
     assert max(map(len, table.stdout.splitlines())) <= 100
@@ -124,8 +196,8 @@ def test_the_command_prints_the_promised_numbers(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("a: [", "is not YAML"),
-        ("[]", "Expected `object`"),
-        ("apiVersion: allhands.dev/v1alpha1\nkind: Scenario\n", "missing required field"),
+        ("[]", 'document: Invalid value: "a list": expected a mapping'),
+        ("apiVersion: allhands.dev/v1alpha1\nkind: Scenario\n", "broken.yaml: workloads: Required value"),
     ],
 )
 def test_a_broken_file_is_a_sentence(tmp_path: Path, text: str, complaint: str) -> None:

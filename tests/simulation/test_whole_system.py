@@ -276,3 +276,27 @@ def test_jobs_that_name_each_other_run_in_their_order() -> None:
         assert trained + 5 <= reported
 
     simulate(story)
+
+
+def test_a_job_after_one_that_its_time_to_live_removes_starts_whenever_the_scheduler_crashes() -> None:
+    """Every second write of the scheduler, before and after it took effect by turns."""
+
+    def run(crash: CrashAt) -> bool:
+        async def story(cluster: SimulatedCluster) -> bool:
+            cluster.parts["scheduler"].crash_at(crash)
+            await nodes(cluster, 1, cpu=2)
+            await submit(cluster, "fetch", 1, seconds=20)
+            patch = {"spec": {"ttlSecondsAfterFinished": 15}}
+            await cluster.objects.patch(JOBS, "fetch", "merge", patch, "default")
+            await submit(cluster, "blocker", 1, seconds=120)
+            await submit(cluster, "train", 2, seconds=10, annotations={"after": "fetch"})
+            await end_of(cluster, "train", within_seconds=1200)
+            assert ("jobs", "fetch") not in {(kind, key[1]) for kind, key, _ in _records(cluster)}
+            return cluster.parts["scheduler"].incarnations > 1
+
+        return simulate(story)
+
+    write = 1
+    while run(CrashAt(write, takes_effect=write % 4 == 1)):
+        write += 2
+    assert write > 7

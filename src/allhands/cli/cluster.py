@@ -92,6 +92,15 @@ def find_kubeconfig(named: Path | None) -> Path:
     )
 
 
+def kubeconfig_files(named: Path | None) -> tuple[Path, ...]:
+    """All files that are read: several in $KUBECONFIG are merged."""
+    from allhands.kube.kubeconfig import default_paths  # noqa: PLC0415 (`--help` must not pay for it)
+
+    if named is None and os.environ.get("KUBECONFIG"):
+        return default_paths()
+    return (find_kubeconfig(named),)
+
+
 class Session(NamedTuple):
     """An open way into a cluster."""
 
@@ -114,7 +123,7 @@ def speak(target: Target, talk: Callable[[Session], Awaitable[T]]) -> T:
 
     path = find_kubeconfig(target.kubeconfig)
     try:
-        return asyncio.run(_session(path, target, talk))
+        return asyncio.run(_session(target, talk))
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except KubeconfigError as error:
@@ -129,11 +138,11 @@ def speak(target: Target, talk: Callable[[Session], Awaitable[T]]) -> T:
         raise click.ClickException(f"{error.filename or path}: {error.strerror or error}") from None
 
 
-async def _session(path: Path, target: Target, talk: Callable[[Session], Awaitable[T]]) -> T:
+async def _session(target: Target, talk: Callable[[Session], Awaitable[T]]) -> T:
     from allhands.kube import kubeconfig  # noqa: PLC0415
     from allhands.kube.objects import KubeObjects  # noqa: PLC0415
 
-    access = kubeconfig.load(path, target.context)
+    access = kubeconfig.load(kubeconfig_files(target.kubeconfig), target.context)
     async with KubeObjects(access) as objects:
         namespace = target.namespace or access.namespace or DEFAULT_NAMESPACE
         return await talk(Session(objects, access, namespace, target.everywhere))

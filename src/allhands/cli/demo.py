@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from allhands.cli.demo_screen import Screen
     from allhands.cli.demo_stage import Stage
-    from allhands.compose import EmbeddedCluster
+    from allhands.compose.embedded import EmbeddedCluster
     from allhands.compose.system import SystemOptions
 
 SIGNAL_EXIT = 128
@@ -82,7 +82,7 @@ async def _demo() -> str:
 async def _on_a_cluster(screen: Screen) -> str:
     from allhands.cli.demo_cast import node_names  # noqa: PLC0415
     from allhands.cli.demo_stage import Stage  # noqa: PLC0415
-    from allhands.compose import embedded  # noqa: PLC0415
+    from allhands.compose.embedded import embedded  # noqa: PLC0415
     from allhands.kube import kubeconfig  # noqa: PLC0415
     from allhands.kube.objects import KubeObjects  # noqa: PLC0415
 
@@ -108,8 +108,7 @@ def _system(folder: Path) -> SystemOptions:
 async def _add_racks(cluster: EmbeddedCluster) -> None:
     from allhands.agents.agent import AGENT_LABEL, SIMULATED  # noqa: PLC0415
     from allhands.cli.demo_cast import GPUS_PER_NODE, RACK_LABEL, node_names  # noqa: PLC0415
-    from allhands.compose import NodeSize, add_node  # noqa: PLC0415
-    from allhands.compose.nodes import node_manifest  # noqa: PLC0415
+    from allhands.compose.nodes import NodeSize, add_node, node_manifest  # noqa: PLC0415
 
     size = NodeSize(cpu="16", memory="64Gi", gpus=GPUS_PER_NODE)
     for name, rack in node_names().items():

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @click.option("--seeds", type=click.IntRange(1), default=20, show_default=True, help="How many histories.")
 @click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="The first seed.")
 @click.option("--faults", type=click.Choice(["rough", "none"]), default="rough", show_default=True)
+@click.option("--rich", is_flag=True, help="With queues, native PodGroups, priorities, volumes and Jobs after Jobs.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the results.")
-def command(seeds: int, first: int, faults: str, output: str) -> None:
+def command(seeds: int, first: int, faults: str, rich: bool, output: str) -> None:
     """Run the whole system (API, scheduler, controllers, nodes) on virtual time, with lost replies, broken watches,
     crashes between any two writes, dying nodes and jumping clocks, and check the laws at every change.
 
@@ -29,6 +30,7 @@ def command(seeds: int, first: int, faults: str, output: str) -> None:
     \b
     Examples:
       allhands fuzz --seeds 100
+      allhands fuzz --seeds 100 --rich
       allhands fuzz --first 17 --seeds 1
     """
     from allhands.compose.fuzzing import ROUGH, fuzz, shrunk  # noqa: PLC0415 (`--help` must not load the system)
@@ -41,11 +43,11 @@ def command(seeds: int, first: int, faults: str, output: str) -> None:
     for number, seed in enumerate(range(first, first + seeds)):
         _progress(number, seeds, broken)
         try:
-            rows.append(_row(seed, fuzz(seed, chosen)))
+            rows.append(_row(seed, fuzz(seed, chosen, rich=rich)))
         except Exception as error:
             broken += 1
-            steps = shrunk(seed, chosen)
-            again = f"allhands fuzz --first {seed} --seeds 1 --faults {faults}"
+            steps = shrunk(seed, chosen, rich=rich)
+            again = f"allhands fuzz --first {seed} --seeds 1 --faults {faults}{' --rich' if rich else ''}"
             rows.append({"seed": seed, "broken": f"{type(error).__name__}: {error}", "replay": again, "jobs": steps})
             if output == "table":
                 click.echo(f"{_erase()}seed {seed} broke after {steps} jobs: {error}\n  replay: {again}", err=True)

@@ -62,6 +62,11 @@ def say(text: str = "", *, nl: bool = True) -> None:
     click.echo(text, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
 
 
+def control(code: str) -> None:
+    """To the terminal on stdout, whether or not colours are wanted: they are another matter."""
+    click.echo(code, nl=False, color=True)
+
+
 def grid_lines(
     heading: Sequence[str], rows: Sequence[Sequence[Cell | str]], *, width: int | None = None, long: int | None = None
 ) -> list[str]:

@@ -95,7 +95,7 @@ class JobTable:
         first = [row.namespace] if self._with_namespace else []
         done = f"{row.succeeded}/{'?' if row.completions is None else row.completions}"
         more = [str(row.min_count), done, str(row.priority), ",".join(row.nodes)] if wide else []
-        pods = done if row.state.is_over else f"{row.ready}/{row.total}"
+        pods = done if row.state.is_over or not row.total else f"{row.ready}/{row.total}"
         age = span_text(self._now - row.created_at_seconds)
         why = row.told if wide else row.why
         return [*first, row.label, row.queue, pods, state_cell(row.state), start_text(row, self._now), age, *more, why]

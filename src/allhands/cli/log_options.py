@@ -16,11 +16,15 @@ FORMATS: Final = ("text", "json")
 _BY_VERBOSITY: Final = ("warning", "info", "debug")
 
 
-def log_options(function: F) -> F:
-    """Sets the log up before the command begins; the command itself does not see these options."""
+def log_options(function: F, default: str = "warning") -> F:
+    """Sets the log up before the command begins; the command itself does not see these options. `default` is the level
+    without any of them."""
+    least = _BY_VERBOSITY.index(default)
 
     @click.option("-v", "--verbose", count=True, help="Log more: -v what is done, -vv every detail.")
-    @click.option("--log-level", type=click.Choice(LEVELS), default=None, help="The same by name.  [default: warning]")
+    @click.option(
+        "--log-level", type=click.Choice(LEVELS), default=None, help=f"The same by name.  [default: {default}]"
+    )
     @click.option(
         "--log-format",
         type=click.Choice(FORMATS),
@@ -34,7 +38,7 @@ def log_options(function: F) -> F:
 
         if verbose and log_level is not None:
             raise click.UsageError("-v and --log-level say the same: give one of them")
-        level = log_level or _BY_VERBOSITY[min(verbose, len(_BY_VERBOSITY) - 1)]
+        level = log_level or _BY_VERBOSITY[min(max(verbose, least), len(_BY_VERBOSITY) - 1)]
         set_up_logs(level, "json" if log_format == "json" else "text")
         return function(*arguments, **options)
 

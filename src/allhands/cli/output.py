@@ -11,7 +11,7 @@ import click
 import msgspec
 import yaml
 
-from allhands.cli.grid_text import grid_lines, is_terminal, say, width_of_output
+from allhands.cli.grid_text import control, grid_lines, is_terminal, say, width_of_output
 from allhands.cli.looking import LivePictures, look
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def _screen(rows: Sequence[Any], table: TableOf[Any], output: str, nothing: Call
 async def _redraw(live: LivePictures, screen: Callable[[Picture], str]) -> None:
     picture = live.first
     while True:
-        say(f"{_CLEAR}{screen(picture)}")
+        shown = screen(picture)
+        control(_CLEAR)
+        say(shown)
         picture = await live.next(REDRAW_SECONDS)
 
 

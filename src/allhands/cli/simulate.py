@@ -67,7 +67,7 @@ def command(
 
     \b
     Examples:
-      allhands simulate examples/kwok-1000x10.yaml
+      allhands simulate examples/kwok-1000x10.yaml --html report.html
       allhands simulate examples/traces/sample.swf
       allhands simulate examples/traces/sample.swf -p fcfs-strict -p sjf-easy -p saf-preempt --html report.html
       allhands simulate trace.csv --processors 64 --nodes 8 -p saf-easy -o json
@@ -75,7 +75,7 @@ def command(
     if file.suffix in _SCENARIOS:
         from allhands.cli.scenario_run import run_scenario_file  # noqa: PLC0415 (traces need none of it)
 
-        run_scenario_file(file, seed, output)
+        run_scenario_file(file, seed, output, policies, page_file)
         return
     disciplines = [_discipline(name, queue_order) for name in policies or (DEFAULT_POLICY,)]
     jobs, machine = _workload(file, format_name, processors, nodes)

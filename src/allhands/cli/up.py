@@ -62,7 +62,7 @@ def command(
       allhands up --nodes 100 --node-cpu 64 --node-memory 512Gi --node-gpus 8
       allhands up --data ./cluster --port 6443
     """
-    from allhands.compose import NodeSize  # noqa: PLC0415 (`--help` must not pay for a server)
+    from allhands.compose.nodes import NodeSize  # noqa: PLC0415 (`--help` must not pay for a server)
 
     size = NodeSize(quantity("--node-cpu", node_cpu), quantity("--node-memory", node_memory), node_gpus)
     try:
@@ -103,7 +103,8 @@ def _on_signals(loop: asyncio.AbstractEventLoop, do: Callable[[], object]) -> No
 
 async def _run(nodes: int, size: object, data: Path, port: int, *, local: bool) -> None:
     from allhands.agents.local_node import LocalNode  # noqa: PLC0415
-    from allhands.compose import embedded, spare_the_collector  # noqa: PLC0415
+    from allhands.compose.embedded import embedded  # noqa: PLC0415
+    from allhands.compose.machine import spare_the_collector  # noqa: PLC0415
     from allhands.compose.system import SystemOptions  # noqa: PLC0415
 
     stop = asyncio.Event()

@@ -14,6 +14,7 @@ import msgspec
 from allhands.compose.machine import RandomIds, SystemClock
 from allhands.compose.nodes import NodeSize, add_node, node_manifests
 from allhands.compose.system import System
+from allhands.runtime.keeper import Keeper
 from allhands.runtime.metrics import MetricsRegistry
 from allhands.server.app import build_app
 from allhands.server.kubeconfig import write_kubeconfig
@@ -90,7 +91,9 @@ async def _running(
     tls, token = _secrets(folder, host, clock)
     metrics = MetricsRegistry()
     measure_process(metrics)
-    whole = None if system is None else System(objects, clock, system, metrics)
+    keeper = Keeper(metrics)
+    keeper.declare("housekeeping")
+    whole = None if system is None else System(objects, clock, system, metrics, keeper)
     app = build_app(
         objects,
         store.kinds,
@@ -98,9 +101,9 @@ async def _running(
         clock=clock,
         logs=None if whole is None else whole.logs,
         metrics=metrics.text,
-        ready=None if whole is None else {"scheduler": whole.is_ready},
+        ready=keeper.checks,
     )
-    tasks = [asyncio.create_task(store.housekeeper.run(), name="housekeeping")]
+    tasks = [asyncio.create_task(keeper.keep("housekeeping", store.housekeeper.run), name="housekeeping")]
     if whole is not None:
         tasks.append(asyncio.create_task(whole.run(), name="system"))
     try:

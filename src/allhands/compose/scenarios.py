@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,13 +17,14 @@ from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.compose.simulated import simulate
 from allhands.compose.system import SystemOptions
 from allhands.core.configuration.building import build_policy
-from allhands.core.policy import DEFAULT
+from allhands.core.policy import DEFAULT, Policy
 from allhands.dialects.annotations import AFTER, EXPECTED_DURATION, MIN_AVAILABLE, QUEUE, TOPOLOGY
 from allhands.dialects.topology_labels import DEFAULT_LABELS
-from allhands.model.quantity import Quantity
-from allhands.sim.job_log import JobLog, ideal_makespan_seconds, pod_run_seconds
-from allhands.sim.metrics import SHORTEST_SECONDS, spread
-from allhands.sim.scenario import Range
+from allhands.ports import Query
+from allhands.sim.job_log import JobLog, ideal_makespan_seconds, run_seconds_of
+from allhands.sim.metrics import Summary, idle_while_waiting, summarise
+from allhands.sim.scenario import Range, RunTime
+from allhands.sim.scenario_history import ScenarioJobs, pod_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,53 +32,72 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.compose.simulated import SimulatedCluster
     from allhands.ports import Event
-    from allhands.sim.scenario import Nodes, Scenario, Workload
+    from allhands.sim.history import History
+    from allhands.sim.scenario import Nodes, Outage, Scenario, Workload
 
 PODS: Final = Resource("", "v1", "pods")
 JOBS: Final = Resource("batch", "v1", "jobs")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses")
 RACK: Final = DEFAULT_LABELS[0]
 LOOK_SECONDS: Final = 1.0
+UNFINISHED_SHOWN: Final = 10
+MOST_RUN_SECONDS: Final = 1e9
 
 
-class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it; times in seconds of the simulation. ideal: every job, in order, starts the instant it fits,
-    with the very run times that came up. lower bound: the area of all pods over that of the cluster, or the longest."""
+class NamedPolicy(NamedTuple):
+    """How a result calls it, and what it is."""
 
-    jobs_succeeded: int
-    jobs_failed: int
+    name: str
+    policy: Policy
+
+
+class ScenarioResult(Summary, frozen=True, kw_only=True):
+    """What came of it, with the measures of traces (docs/simulation.md); times in seconds of the simulation."""
+
     jobs_unfinished: int
-    makespan_seconds: float
     ideal_seconds: float
-    lower_bound_seconds: float
-    jct_mean_seconds: float
-    jct_p50_seconds: float
-    jct_p99_seconds: float
-    wait_mean_seconds: float
-    wait_p50_seconds: float
-    wait_p99_seconds: float
-    bounded_slowdown_mean: float
-    utilisation: float
+    """Every job, in order, starts the instant it fits, with the very run times that came up."""
+    wasted: float
+    """Of the machine, what was run in vain: taken away, failed, or of jobs that failed."""
     pods: int
     writes: int
+    unfinished: dict[str, str]
+    """Of the first jobs that were not done in the end: what their pods were told last."""
+
+
+class ScenarioRun(NamedTuple):
+    result: ScenarioResult
+    history: History
 
 
 def run_scenario(
-    scenario: Scenario, *, seed: int | None = None, progress: Callable[[int, int, float], None] | None = None
-) -> ScenarioResult:
-    """`progress` is told, now and then, how many of how many jobs have ended, and the time of the simulation."""
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    policy: NamedPolicy | None = None,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> ScenarioRun:
+    """`policy` goes before that of the scenario. `progress` is told, now and then, how many of how many jobs have
+    ended, and the time of the simulation."""
     chosen = scenario.seed if seed is None else seed
+    if policy is None:
+        own = scenario.policy
+        policy = NamedPolicy("default", DEFAULT) if own is None else NamedPolicy("own", build_policy(own))
     options = SystemOptions(
-        policy=DEFAULT if scenario.policy is None else build_policy(scenario.policy),
-        behaviour=Behaviour(start=_distribution(scenario.start_delay_seconds)),
+        policy=policy.policy,
+        behaviour=Behaviour(
+            start=_distribution(scenario.start_delay_seconds),
+            failure_rate=scenario.failure_rate,
+            notice_seconds=scenario.notice_seconds,
+        ),
         heartbeats=HeartbeatPolicy(most_per_second=scenario.heartbeats_per_second),
         seed=chosen,
     )
 
-    async def act(cluster: SimulatedCluster) -> ScenarioResult:
-        return await _Acting(cluster, scenario, chosen, progress).run()
+    async def act(cluster: SimulatedCluster) -> ScenarioRun:
+        return await _Acting(cluster, scenario, policy.name, chosen, progress).run()
 
-    return simulate(act, seed=chosen, options=options, faults=scenario.faults)
+    return simulate(act, seed=chosen, options=options, faults=scenario.faults.faults)
 
 
 def _distribution(value: float | Range) -> Fixed | Uniform:
@@ -89,17 +109,21 @@ class _Acting:
         self,
         cluster: SimulatedCluster,
         scenario: Scenario,
+        policy: str,
         seed: int,
         progress: Callable[[int, int, float], None] | None,
     ) -> None:
         self._cluster = cluster
         self._scenario = scenario
+        self._policy = policy
         self._objects = cluster.objects
         self._seed = seed
         self._progress = progress
         self._log = JobLog()
+        self._workloads: dict[str, Workload] = {}
+        """By name of the job."""
 
-    async def run(self) -> ScenarioResult:
+    async def run(self) -> ScenarioRun:
         cluster, scenario = self._cluster, self._scenario
         for nodes in scenario.nodes:
             for manifest in _node_manifests(nodes, cluster.store.now()):
@@ -113,7 +137,7 @@ class _Acting:
         background = [
             asyncio.create_task(self._follow(PODS, self._log.see_pod)),
             asyncio.create_task(self._follow(JOBS, self._log.see_job)),
-            *(asyncio.create_task(self._outage(it.node, it.at_seconds, it.for_seconds)) for it in scenario.outages),
+            *(asyncio.create_task(self._outage(it)) for it in scenario.outages),
         ]
         begin = cluster.seconds
         try:
@@ -125,7 +149,24 @@ class _Acting:
         finally:
             for task in background:
                 task.cancel()
-        return self._result(begin)
+        return self._result(begin, await self._unfinished())
+
+    async def _unfinished(self) -> dict[str, str]:
+        """One of each workload goes first: those that are alike mostly wait for the same."""
+        left = [name for name, job in self._log.jobs.items() if job.ended is None]
+        firsts = {self._workloads[name].name: name for name in reversed(left)}
+        names = list(dict.fromkeys([*reversed(firsts.values()), *left]))
+        return {name: await self._told(name) for name in names[:UNFINISHED_SHOWN]}
+
+    async def _told(self, job: str) -> str:
+        """Why a pod of it is on no node."""
+        query = Query(namespace="default", labels=f"job-name={job}")
+        for raw in (await self._objects.list(PODS, query)).items:
+            conditions = msgspec.json.decode(raw)["status"].get("conditions", ())
+            for it in conditions:
+                if it["type"] == "PodScheduled" and it["status"] == "False":
+                    return str(it.get("message", ""))
+        return ""
 
     async def _follow(self, resource: Resource, see: Callable[[Event, float], None]) -> None:
         watch = await self._objects.watch(resource)
@@ -133,20 +174,25 @@ class _Acting:
             if event.type in ("ADDED", "MODIFIED", "DELETED"):
                 see(event, self._cluster.seconds)
 
-    async def _outage(self, node: str, at_seconds: float, for_seconds: float) -> None:
-        await asyncio.sleep(at_seconds)
-        self._cluster.kill_node(node)
-        await asyncio.sleep(for_seconds)
-        self._cluster.revive_node(node)
+    async def _outage(self, outage: Outage) -> None:
+        nodes = self._scenario.nodes_in(outage)
+        await asyncio.sleep(outage.at_seconds)
+        for node in nodes:
+            self._cluster.kill_node(node)
+            self._log.node_died(node, self._cluster.seconds)
+        await asyncio.sleep(outage.for_seconds)
+        for node in nodes:
+            self._cluster.revive_node(node)
 
     async def _submit(self, workload: Workload) -> None:
         chance = random.Random(f"{workload.name} {self._seed}")  # noqa: S311 (a workload, not a secret)
-        digits = len(str(workload.jobs - 1))
+        after = ",".join(self._scenario.jobs_before(workload))
         await asyncio.sleep(workload.start_seconds)
-        for number in range(workload.jobs):
-            name = workload.name if workload.jobs == 1 else f"{workload.name}-{number:0{digits}d}"
+        for name in workload.names:
+            manifest = job_manifest(workload, name, run_seconds_text(workload.run_seconds, chance), after)
+            self._workloads[name] = workload
             self._log.submitted(name, self._cluster.seconds)
-            await self._objects.create(JOBS, job_manifest(workload, name), "default")
+            await self._objects.create(JOBS, manifest, "default")
             pause = workload.every_seconds
             if workload.mean_seconds:
                 pause = -math.log(1.0 - chance.random()) * workload.mean_seconds
@@ -163,77 +209,68 @@ class _Acting:
             if self._progress is not None:
                 self._progress(self._log.ended, total, self._cluster.seconds)
 
-    def _result(self, begin: float) -> ScenarioResult:
-        jobs = list(self._log.jobs.values())
-        ended = [(job, job.ended) for job in jobs if job.ended is not None]
-        completion = spread([end - job.submitted for job, end in ended])
-        waits = spread([job.started - job.submitted for job, _ in ended if job.started is not None])
-        slowdowns = [
-            max(1.0, (end - job.submitted) / max(SHORTEST_SECONDS, end - job.started))
-            for job, end in ended
-            if job.started is not None
-        ]
-        makespan = max((end for _, end in ended), default=begin) - min((job.submitted for job in jobs), default=begin)
-        capacity = self._capacity_pods()
-        runs = pod_run_seconds(jobs)
-        area = sum(runs)
-        return ScenarioResult(
-            jobs_succeeded=sum(job.succeeded for job in jobs),
-            jobs_failed=sum(not job.succeeded for job, _ in ended),
-            jobs_unfinished=len(jobs) - len(ended),
-            makespan_seconds=makespan,
-            ideal_seconds=ideal_makespan_seconds(jobs, capacity),
-            lower_bound_seconds=max(area / capacity, max(runs, default=0.0)),
-            jct_mean_seconds=completion.mean,
-            jct_p50_seconds=completion.p50,
-            jct_p99_seconds=completion.p99,
-            wait_mean_seconds=waits.mean,
-            wait_p50_seconds=waits.p50,
-            wait_p99_seconds=waits.p99,
-            bounded_slowdown_mean=spread(slowdowns).mean,
-            utilisation=area / (capacity * makespan) if makespan else 0.0,
+    def _result(self, begin: float, unfinished: dict[str, str]) -> ScenarioRun:
+        jobs, now = list(self._log.jobs.values()), self._cluster.seconds
+        seen = ScenarioJobs(self._scenario, [(self._workloads[job.name], job) for job in jobs], now)
+        history = seen.history(self._policy)
+        measured = summarise(history)
+        ends = [job.ended for job in jobs if job.ended is not None]
+        makespan = max(ends, default=begin) - min((job.submitted for job in jobs), default=begin)
+        room = history.machine.units * (max(makespan, now - begin) if len(ends) < len(jobs) else makespan)
+        slots = pod_slots(self._scenario) or seen.measure
+        ideal = ideal_makespan_seconds(jobs, slots.capacity, lambda job: slots.need[self._workloads[job.name].name])
+        bound = measured.lower_bound_seconds
+        if slots is not seen.measure:
+            bound = max(bound, sum(run for job in jobs for run in run_seconds_of(job)) / slots.capacity)
+        whole = msgspec.structs.asdict(measured) | {
+            "jobs_failed": sum(not job.succeeded for job in jobs if job.ended is not None),
+            "makespan_seconds": makespan,
+            "lower_bound_seconds": bound,
+            "utilisation": seen.used_area / room if room else 0.0,
+            "fragmentation": idle_while_waiting(history) / room if room else 0.0,
+        }
+        result = ScenarioResult(
+            **whole,
+            jobs_unfinished=len(jobs) - len(ends),
+            ideal_seconds=ideal,
+            wasted=seen.wasted_area / room if room else 0.0,
             pods=sum(len(job.pods) for job in jobs),
             writes=self._cluster.store.version,
+            unfinished=unfinished,
         )
-
-    def _capacity_pods(self) -> int:
-        """How many pods of the first workload the cluster holds; the measure for workloads that are all alike."""
-        workload = self._scenario.workloads[0]
-        need = {"cpu": _amount(workload.cpu), "memory": _amount(workload.memory), "gpus": workload.gpus}
-        total = 0
-        for nodes in self._scenario.nodes:
-            have = {"cpu": _amount(nodes.cpu), "memory": _amount(nodes.memory), "gpus": nodes.gpus}
-            total += nodes.count * min(have[name] // amount for name, amount in need.items() if amount)
-        return max(1, total)
-
-
-def _amount(text: str) -> int:
-    return Quantity.parse(text).nanos
+        return ScenarioRun(result, history)
 
 
 def _node_manifests(nodes: Nodes, now: str) -> Iterator[Manifest]:
-    digits = len(str(nodes.count - 1))
     size = NodeSize(nodes.cpu, nodes.memory, nodes.gpus)
-    for number in range(nodes.count):
+    for number, name in enumerate(nodes.names):
         labels = dict(nodes.labels)
-        if nodes.racks:
-            labels[RACK] = f"rack-{number % nodes.racks}"
-        yield node_manifest(f"{nodes.name}-{number:0{digits}d}", size, now, labels)
+        if rack := nodes.rack_of(number):
+            labels[RACK] = rack
+        yield node_manifest(name, size, now, labels)
 
 
-def job_manifest(workload: Workload, name: str) -> Manifest:
+def run_seconds_text(run: float | RunTime, chance: random.Random) -> str:
+    """As pods of simulated nodes are told it."""
+    if not isinstance(run, RunTime):
+        return f"{run!r}"
+    if run.median is None:
+        return f"{run.least!r}-{run.most!r}"
+    drawn = run.median * math.exp(run.sigma * chance.gauss())
+    return f"{min(drawn, MOST_RUN_SECONDS if run.most is None else run.most):.3f}"
+
+
+def job_manifest(workload: Workload, name: str, runs: str, after: str = "") -> Manifest:
     annotations: dict[str, str] = {}
     for key, value in (
         (QUEUE, workload.queue),
         (MIN_AVAILABLE, workload.min_available),
         (EXPECTED_DURATION, f"{workload.expected_seconds:g}s" if workload.expected_seconds is not None else None),
         (TOPOLOGY, workload.topology),
-        (AFTER, workload.after),
+        (AFTER, after),
     ):
         if value:
             annotations[key] = str(value)
-    run = workload.run_seconds
-    runs = f"{run.least:g}-{run.most:g}" if isinstance(run, Range) else f"{run:g}"
     said = {RUN_SECONDS: runs}
     if workload.exit_code:
         said[EXIT_CODE] = str(workload.exit_code)

@@ -6,6 +6,7 @@ The same parts run embedded and simulated; who composes them chooses the clock, 
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +21,7 @@ from allhands.controllers.catalog import ALWAYS, controllers
 from allhands.core.policy import DEFAULT, Policy
 from allhands.runtime.controller import ControllerLoop
 from allhands.runtime.installing import install_kinds
+from allhands.runtime.keeper import Keeper
 from allhands.runtime.performer import Performer
 from allhands.runtime.recorder import Recorder
 from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from allhands.agents.local_node import LocalNode
     from allhands.agents.logs import Logs
     from allhands.ports import Clock, Metrics, Objects
+    from allhands.runtime.keeper import Begin
 
 
 class SystemOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,47 +96,88 @@ def system_parts(
 async def run_controllers(
     objects: Objects, clock: Clock, options: SystemOptions, metrics: Metrics | None = None
 ) -> None:
-    """All controllers of the embedded cluster, until cancelled."""
-    recorder = Recorder(objects, clock, "allhands-controllers")
+    """All controllers of the embedded cluster as one part, until cancelled or one of them ends."""
     await install_kinds(objects)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(recorder.run(), name="controllers: events")
-        for controller in controllers(objects, options.volume_folder):
-            performer = Performer(objects, recorder, flight=options.flight)
-            lazy = controller.name not in ALWAYS
-            loop = ControllerLoop(controller, performer, clock, workers=options.flight, lazy=lazy, metrics=metrics)
-            tasks.create_task(loop.run(), name=controller.name)
+        for name, begin in controller_parts(objects, clock, options, metrics).items():
+            tasks.create_task(begin(), name=name)
+
+
+def controller_parts(
+    objects: Objects, clock: Clock, options: SystemOptions, metrics: Metrics | None = None
+) -> dict[str, Begin]:
+    """By name, how to begin each controller and what tells users of their deeds. They need our kinds to be there."""
+    recorder = Recorder(objects, clock, "allhands-controllers")
+
+    async def control(name: str) -> None:
+        controller = next(it for it in controllers(objects, options.volume_folder) if it.name == name)
+        performer = Performer(objects, recorder, flight=options.flight)
+        lazy = name not in ALWAYS
+        await ControllerLoop(controller, performer, clock, workers=options.flight, lazy=lazy, metrics=metrics).run()
+
+    parts: dict[str, Begin] = {"controller-events": recorder.run}
+    for controller in controllers(objects, options.volume_folder):
+        parts[f"{controller.name}-controller"] = functools.partial(control, controller.name)
+    return parts
 
 
 class System:
-    """All parts on one port. `logs` serves what containers have written."""
+    """All parts on one port, each begun anew if it ends. `logs` serves what containers have written."""
 
-    def __init__(self, objects: Objects, clock: Clock, options: SystemOptions, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        clock: Clock,
+        options: SystemOptions,
+        metrics: Metrics | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """`keeper` keeps the parts; whoever passes it can ask it how they are."""
         self._objects = objects
+        self._clock = clock
+        self._options = options
+        self._keeper = keeper or Keeper(metrics)
         self._scheduler: Scheduler | None = None
-        self._parts = system_parts(clock, options, on_scheduler=self._see_scheduler, metrics=metrics)
-        agents: dict[str, Logs] = {}
+        self._tried = asyncio.Event()
+        """Set once it was tried to bring our kinds into the cluster."""
+        parts = system_parts(clock, options, on_scheduler=self._see_scheduler, metrics=metrics)
+        del parts["controllers"]  # here each of them is a part
+        self._parts: dict[str, Begin] = {name: functools.partial(begin, objects) for name, begin in parts.items()}
+        self._parts |= controller_parts(objects, clock, options, metrics)
+        self._agents: dict[str, Logs] = {}
         self._recorder = Recorder(objects, clock, "allhands-agent")
-        self._agent: ProcessAgent | None = None
         if options.process_node is not None and options.process_folder is not None:
-            workplace = Workplace(folder=options.process_folder)
-            self._agent = ProcessAgent(objects, clock, options.process_node, workplace, recorder=self._recorder)
-            agents[options.process_node.name] = self._agent
-        self.logs: Logs = LogsOfNodes(objects, agents)
+            self._parts["agent"] = functools.partial(
+                self._run_agent, options.process_node, Workplace(folder=options.process_folder)
+            )
+            self._parts["agent-events"] = self._recorder.run
+        self.logs: Logs = LogsOfNodes(objects, self._agents)
+        for name in ("kinds", *self._parts):
+            self._keeper.declare(name, self.is_ready if name == "scheduler" else lambda: True)
 
     def _see_scheduler(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def is_ready(self) -> bool:
-        """Whether the scheduler has seen everything that was there."""
-        return self._scheduler is not None and self._scheduler.synced.is_set()
+        """Whether the scheduler has seen everything that was there, and can decide."""
+        return self._scheduler is not None and self._scheduler.is_well
+
+    async def _run_agent(self, node: LocalNode, workplace: Workplace) -> None:
+        agent = ProcessAgent(self._objects, self._clock, node, workplace, recorder=self._recorder)
+        self._agents[node.name] = agent
+        await agent.run()
 
     async def run(self) -> None:
         """Until cancelled."""
-        await install_kinds(self._objects)
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keeper.keep("kinds", self._install, ends=True), name="kinds")
+            await self._tried.wait()
             for name, begin in self._parts.items():
-                tasks.create_task(begin(self._objects), name=name)
-            if self._agent is not None:
-                tasks.create_task(self._recorder.run(), name="agent: events")
-                tasks.create_task(self._agent.run(), name="agent")
+                tasks.create_task(self._keeper.keep(name, begin), name=name)
+
+    async def _install(self) -> None:
+        """Others begin when it is done, or when it has failed: who can do without our kinds need not wait for them."""
+        try:
+            await install_kinds(self._objects)
+        finally:
+            self._tried.set()

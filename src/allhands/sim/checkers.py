@@ -141,3 +141,32 @@ class ReasonWatch:
         for name, since in self._since.items():
             if seconds - since > UNEXPLAINED_SECONDS:
                 raise LawBrokenError(f"at {seconds:.1f} s: pod {name} waits without a reason since {since:.1f} s")
+
+
+class CapWatch:
+    """What the pods of each capped queue hold on nodes, against the cap. Feed it every change of pods.
+
+    A gang that has members on nodes, and fewer than its minimum, is completed whatever its queue holds by now.
+    """
+
+    def __init__(self, caps: dict[str, dict[str, int]]) -> None:
+        self._caps = caps
+        self._held: dict[str, dict[str, tuple[str, ResourceVector]]] = {queue: {} for queue in caps}
+
+    def pod(self, queue: str, gang: str, least: int, pod: Pod, seconds: float, *, is_gone: bool) -> None:
+        """`gang` and `least`: whose member it is, and how many of them must start together."""
+        held = self._held.get(queue)
+        if held is None:
+            return
+        if is_gone or not pod.holds_resources:
+            held.pop(pod.uid, None)
+            return
+        is_new = pod.uid not in held
+        completes = 0 < sum(other == gang for other, _ in held.values()) < least
+        held[pod.uid] = (gang, pod.requests)
+        for resource, most in self._caps[queue].items() if is_new and not completes else ():
+            amount = sum(requests.get(resource) for _, requests in held.values())
+            if amount > most:
+                raise LawBrokenError(
+                    f"at {seconds:.3f} s: pod {pod.key} puts queue {queue} over its cap: {amount} of {most} {resource}"
+                )

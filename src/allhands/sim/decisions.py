@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from allhands.core.plan import Hold, Plan
     from allhands.core.policy import Policy
     from allhands.core.snapshot import Snapshot
+    from allhands.model.resources import ResourceVector
     from allhands.sim.machine import Machine
     from allhands.sim.traces.job import TraceJob
 
@@ -91,6 +92,8 @@ class DecisionSimulator:
         self._memos: dict[int, Memo] = {}
         self._now = 0
         self._cycles = 0
+        self._asked: dict[int, tuple[int, ResourceVector, SubGroup]] = {}
+        """By width: how many pods a job has, what each asks for, and how many must start together."""
         self._live: dict[str, _Live] = {}
         self._ends: list[tuple[int, int, str]] = []
         """(time, run, key); the number of the run keeps the order in which they began."""
@@ -157,13 +160,17 @@ class DecisionSimulator:
 
     def _arrive(self, job: TraceJob, position: int) -> None:
         self._has_news = True
-        count, requests = self._machine.pods_of(job.width)
+        asked = self._asked.get(job.width)
+        if asked is None:
+            count, requests = self._machine.pods_of(job.width)
+            asked = self._asked[job.width] = (count, requests, SubGroup(min_count=count))
+        count, requests, members = asked
         name = f"{position:08d}"
         group = PodGroup(
             NAMESPACE,
             name,
             QUEUE,
-            members=SubGroup(min_count=count),
+            members=members,
             created_at_seconds=job.submit_seconds,
             expected_duration_seconds=job.expected_seconds,
         )
@@ -224,7 +231,8 @@ class DecisionSimulator:
 
     def _cycle(self, policy: Policy) -> Plan:
         """One cycle, carried out. Each policy has a memo of its own, which says nothing about the other."""
-        snapshot = self._world.snapshot()
+        # Who checks may keep what it is shown; otherwise nothing reads it any more when the world moves on.
+        snapshot = self._world.snapshot(lasting=self._check is not None)
         memo = self._memos.get(id(policy)) or Memo()
         plan, self._memos[id(policy)] = cycle(snapshot, policy, memo, self._now)
         self._cycles += 1

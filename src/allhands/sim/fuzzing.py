@@ -98,7 +98,7 @@ class Fuzz:
             await self._add_node(self._nodes[-1], 8)
         watching = [
             asyncio.create_task(self._follow(NODES, self._laws.node)),
-            asyncio.create_task(self._follow(PODS, lambda event: self._laws.pod(event, self._cluster.seconds))),
+            asyncio.create_task(self._follow(PODS, self._see_pod)),
             asyncio.create_task(self._follow(JOBS, lambda _: None)),
             asyncio.create_task(self._trouble()),
         ]
@@ -119,6 +119,9 @@ class Fuzz:
         return History(
             self._cluster.seconds, len(self._names), self._laws.bound, self._changes, self._digest.hexdigest()
         )
+
+    def _see_pod(self, event: Event) -> None:
+        self._laws.pod(event, self._cluster.seconds)
 
     async def _follow(self, resource: Resource, see: Callable[[Event], None]) -> None:
         watch = await self._objects.watch(resource)
@@ -147,14 +150,26 @@ class Fuzz:
                     pass
 
     async def _submit(self, number: int) -> None:
+        name, size, least, body = self._job(number)
+        self._least[name] = least
+        self._names.append(name)
+        await self._adorn(body, name, size, least)
+        await self._objects.create(JOBS, body, "default")
+
+    async def _adorn(self, body: Manifest, name: str, size: int, least: int) -> None:
+        """Says of its members how many must start together, and makes what it needs beside itself."""
+        del name
+        if least > 1 or self._chance.random() < 0.5:
+            stated = self._chance.choice(("all", str(size))) if least == size else str(least)
+            body["metadata"]["annotations"][MIN_AVAILABLE] = stated
+
+    def _job(self, number: int) -> tuple[str, int, int, Manifest]:
+        """Its name, how many pods it has, how many of them must start together, and the Job."""
         chance = self._chance
         name = f"job-{number}"
         size = chance.randint(1, min(8, 2 * len(self._nodes)))
+        least = chance.choice((size, chance.randint(1, size))) if chance.random() < 0.7 else 1
         annotations = {}
-        least = 1
-        if chance.random() < 0.7:
-            least = chance.choice((size, chance.randint(1, size)))
-            annotations[MIN_AVAILABLE] = chance.choice(("all", str(size))) if least == size else str(least)
         if chance.random() < 0.5:
             annotations[EXPECTED_DURATION] = f"{chance.randint(20, 200)}s"
         container = {
@@ -169,11 +184,7 @@ class Fuzz:
         spec: Manifest = {"parallelism": size, "completions": size, "backoffLimit": 1000, "template": template}
         if chance.random() < 0.5:
             spec["completionMode"] = "Indexed"
-        self._least[name] = least
-        self._names.append(name)
-        await self._objects.create(
-            JOBS, {"metadata": {"name": name, "annotations": annotations}, "spec": spec}, "default"
-        )
+        return name, size, least, {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
     async def _end(self, watching: list[asyncio.Task[None]]) -> None:
         give_up = self._cluster.seconds + PATIENCE_SECONDS
@@ -208,9 +219,13 @@ class Fuzz:
 
     async def _says_so(self, name: str) -> bool:
         """Whether the job itself tells that it is partly there, and why."""
-        metadata = (await self._objects.get(JOBS, name, "default")).manifest()["metadata"]
+        metadata = (await self._objects.get(*self._home(name), "default")).manifest()["metadata"]
         said = read_record(metadata.get("annotations")).said
         return said is not None and said.explanation.reason in VISIBLE
+
+    def _home(self, name: str) -> tuple[Resource, str]:
+        """The object that tells how a job's gang is."""
+        return JOBS, name
 
     async def _stuck(self, endings: Mapping[str, str]) -> str:
         """Who did not end, and what is known about it."""

@@ -49,8 +49,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Jain's index of the mean bounded slowdown of users (queues, jobs where no users are known): 1 is even."""
     fragmentation: float
     """Of the machine, what lay idle although somebody waited."""
-    makespan_seconds: int
-    lower_bound_seconds: int
+    makespan_seconds: float
+    lower_bound_seconds: float
     """Of the makespan."""
     preemptions: int
     cycles: int
@@ -65,7 +65,7 @@ def summarise(history: History) -> Summary:
     first = min((job.submit_seconds for job in jobs), default=0)
     makespan = max((it.end_seconds for it in ran), default=first) - first
     capacity = history.machine.units * makespan
-    area = sum(job.width * job.run_seconds for job in jobs)
+    area = sum(job.area for job in jobs)
     return Summary(
         policy=history.policy,
         jobs_succeeded=len(ran),
@@ -73,7 +73,9 @@ def summarise(history: History) -> Summary:
         jct_mean_seconds=completion.mean,
         jct_p50_seconds=completion.p50,
         jct_p99_seconds=completion.p99,
-        jct_mean_bound_seconds=mean_completion_bound_seconds(jobs, history.machine.units),
+        jct_mean_bound_seconds=mean_completion_bound_seconds(
+            jobs, history.machine.units, start_whole=history.start_whole
+        ),
         wait_mean_seconds=wait.mean,
         wait_p50_seconds=wait.p50,
         wait_p99_seconds=wait.p99,
@@ -82,7 +84,7 @@ def summarise(history: History) -> Summary:
         bounded_slowdown_p99=slowdown.p99,
         utilisation=area / capacity if capacity else 0.0,
         fairness=fairness(ran),
-        fragmentation=_idle_while_waiting(history) / capacity if capacity else 0.0,
+        fragmentation=idle_while_waiting(history) / capacity if capacity else 0.0,
         makespan_seconds=makespan,
         lower_bound_seconds=makespan_bound_seconds(jobs, history.machine.units),
         preemptions=sum(it.preemptions for it in ran),
@@ -118,7 +120,8 @@ def fairness(ran: Sequence[Ran]) -> float:
     return sum(means) ** 2 / (len(means) * squares) if squares else 1.0
 
 
-def _idle_while_waiting(history: History) -> int:
+def idle_while_waiting(history: History) -> float:
+    """Units times seconds."""
     return sum(
         (after.at_seconds - at.at_seconds) * (history.machine.units - at.used)
         for at, after in pairwise(history.moments)

@@ -16,11 +16,14 @@ from allhands.sim.plots import Line, plot
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from allhands.sim.history import History
+    from allhands.sim.history import History, Moment
     from allhands.sim.metrics import Summary
 
 MOST_POINTS: Final = 600
 """Of a line in a plot: more than a screen shows."""
+
+
+UNIT_NAMES: Final = {"memory": "GiB of memory"}
 
 
 class Result(NamedTuple):
@@ -53,7 +56,7 @@ def _percent(part: float) -> str:
 COLUMNS: Final = (
     Column("POLICY", lambda it: it.policy, "who goes first, and who may pass"),
     Column("JOBS", lambda it: f"{it.jobs_succeeded:,}", "that ran to their end"),
-    Column("FAILED", lambda it: f"{it.jobs_failed:,}", "that could never start"),
+    Column("FAILED", lambda it: f"{it.jobs_failed:,}", "that failed, or could never start"),
     Column("JCT MEAN", lambda it: duration_text(it.jct_mean_seconds), "from submission to end"),
     Column("JCT P99", lambda it: duration_text(it.jct_p99_seconds), "99 of 100 jobs took no longer"),
     Column("WAIT MEAN", lambda it: duration_text(it.wait_mean_seconds), "time in which a job did not run"),
@@ -81,14 +84,14 @@ def table_text(summaries: Sequence[Summary]) -> str:
     )
 
 
-def document(trace: str, results: Sequence[Result]) -> dict[str, Any]:
+def document(about: str, results: Sequence[Result], *, what: str = "trace") -> dict[str, Any]:
     """For programs. Seconds, shares of one, counts."""
     return {
-        "trace": trace,
+        what: about,
         "machine": msgspec.to_builtins(results[0].history.machine) if results else None,
         "results": [
             {
-                **msgspec.to_builtins(it.summary),
+                **_numbers(it.summary),
                 "wall_seconds": round(it.wall_seconds, 3),
                 "jobs_per_wall_second": round(it.summary.jobs_succeeded / it.wall_seconds, 1) if it.wall_seconds else 0,
             }
@@ -97,22 +100,32 @@ def document(trace: str, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def page(trace: str, results: Sequence[Result]) -> str:
-    """A page of its own: the table, what its columns mean, and plots over time and over jobs."""
-    title = html.escape(f"allhands simulate: {trace}")
-    parts = [f"<h1>{title}</h1>", _machine_text(results), _html_table([it.summary for it in results])]
+def _numbers(summary: Summary) -> dict[str, Any]:
+    numbers: dict[str, Any] = msgspec.to_builtins(summary)
+    if not summary.cycles:  # nobody counted them
+        del numbers["cycles"]
+    return numbers
+
+
+def page(about: str, results: Sequence[Result], *, what: str = "trace", more: Sequence[str] = ()) -> str:
+    """A page of its own: the table, what its columns mean, and plots over time and over jobs. `more` are sentences."""
+    title = html.escape(f"allhands simulate: {about}")
+    how = "decisions only" if what == "trace" else "the whole system"
+    parts = [f"<h1>{title}</h1>", _machine_text(results, how), _html_table([it.summary for it in results])]
+    parts += [f"<p>{html.escape(sentence)}</p>" for sentence in more]
     parts += [f"<h2>{html.escape(heading)}</h2>\n{drawing}" for heading, drawing in _plots(results)]
-    data = json.dumps(document(trace, results), indent=1).replace("<", "\\u003c")
+    data = json.dumps(document(about, results, what=what), indent=1).replace("<", "\\u003c")
     parts.append(f'<script type="application/json" id="results">\n{data}\n</script>')
-    return _PAGE.format(title=title, body="\n".join(parts))
+    return PAGE.format(title=title, body="\n".join(parts))
 
 
-def _machine_text(results: Sequence[Result]) -> str:
+def _machine_text(results: Sequence[Result], how: str) -> str:
     if not results:
         return "<p>Nothing was simulated.</p>"
     machine = results[0].history.machine
     where = "in one pool" if machine.is_pool else f"on {machine.nodes:,} nodes"
-    return f"<p>{machine.units:,} × {html.escape(machine.resource)} {where}; decisions only, in virtual time.</p>"
+    unit = UNIT_NAMES.get(machine.resource, machine.resource)
+    return f"<p>{machine.units:,.15g} × {html.escape(unit)} {where}; {how}, in virtual time.</p>"
 
 
 def _html_table(summaries: Sequence[Summary]) -> str:
@@ -127,25 +140,64 @@ def _html_table(summaries: Sequence[Summary]) -> str:
 
 
 def _plots(results: Sequence[Result]) -> list[tuple[str, str]]:
-    used = [_over_time(it, lambda moment, units: 100 * moment.used / units) for it in results]
-    waiting = [_over_time(it, lambda moment, _: moment.waiting) for it in results]
+    axis = time_axis(max((_span_seconds(it.history) for it in results), default=0.0))
+    used = [_over_time(it, axis, lambda moment, units: 100 * moment.used / units) for it in results]
+    waiting = [_over_time(it, axis, lambda moment, _: moment.waiting) for it in results]
     completion = [_over_jobs(it, [float(ran.completion_seconds) for ran in it.history.ran]) for it in results]
     waits = [_over_jobs(it, [float(ran.wait_seconds) for ran in it.history.ran]) for it in results]
+    queues = [
+        (f"Used by queues, {it.summary.policy}" if len(results) > 1 else "Used by queues", _by_queue(it, axis))
+        for it in results
+        if it.history.used_by_queue
+    ]
     return [
-        ("Used over time", plot(used, "days", "% of the machine")),
-        ("Waiting over time", plot(waiting, "days", "jobs")),
+        ("Used over time", plot(used, axis.name, "% of the machine")),
+        *queues,
+        ("Waiting over time", plot(waiting, axis.name, "jobs")),
         ("Completion times", plot(completion, "seconds from submission to end", "% of jobs", logarithmic=True)),
         ("Waiting times", plot(waits, "seconds", "% of jobs", logarithmic=True)),
     ]
 
 
-def _over_time(result: Result, value: Callable[[Any, int], float]) -> Line:
+class TimeAxis(NamedTuple):
+    name: str
+    seconds: int
+
+
+_TIMES: Final = (TimeAxis("days", 86_400), TimeAxis("hours", 3_600), TimeAxis("minutes", 60), TimeAxis("seconds", 1))
+
+
+def time_axis(span_seconds: float) -> TimeAxis:
+    """The largest unit of which there are at least two."""
+    return next((it for it in _TIMES if span_seconds >= 2 * it.seconds), _TIMES[-1])
+
+
+def _span_seconds(history: History) -> float:
+    moments = history.moments
+    return moments[-1].at_seconds - moments[0].at_seconds if moments else 0.0
+
+
+def _over_time(result: Result, axis: TimeAxis, value: Callable[[Moment, float], float]) -> Line:
     moments, units = result.history.moments, result.history.machine.units
     if not moments:
         return Line(result.summary.policy, ())
     first = moments[0].at_seconds
-    points = [((it.at_seconds - first) / 86_400, value(it, units)) for it in moments]
+    points = [((it.at_seconds - first) / axis.seconds, value(it, units)) for it in moments]
     return Line(result.summary.policy, _thinned(points), is_stepped=True)
+
+
+def _by_queue(result: Result, axis: TimeAxis) -> str:
+    history = result.history
+    first = history.moments[0].at_seconds
+    lines = [
+        Line(
+            name,
+            _thinned([((at - first) / axis.seconds, 100 * used / history.machine.units) for at, used in points]),
+            is_stepped=True,
+        )
+        for name, points in history.used_by_queue.items()
+    ]
+    return plot(lines, axis.name, "% of the machine")
 
 
 def _over_jobs(result: Result, values: Sequence[float]) -> Line:
@@ -171,7 +223,7 @@ def _ratio(value: float, bound: float) -> str:
     return f"{value / bound:.3f}" if bound else "-"
 
 
-_PAGE: Final = """<!doctype html>
+PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">

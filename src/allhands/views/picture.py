@@ -41,6 +41,8 @@ class JobSeen(msgspec.Struct, frozen=True):
     finished_at_seconds: int | None = None
     is_complete: bool = False
     is_failed: bool = False
+    is_ending: bool = False
+    """How it ends is decided, and its last pods are on their way out."""
     verdict: str = ""
     """Why it failed."""
     group_name: str = ""
@@ -134,6 +136,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 
 _jobs = msgspec.json.Decoder(_Job)
+_DECIDED = ("SuccessCriteriaMet", "FailureTarget")
 
 
 def see_job(raw: bytes) -> JobSeen:
@@ -141,6 +144,7 @@ def see_job(raw: bytes) -> JobSeen:
     status, template = document.status, document.spec.template.spec
     ends = {it.type: it for it in status.conditions or () if it.status == "True" and it.type in ("Complete", "Failed")}
     failed = ends.get("Failed")
+    is_ending = any(it.type in _DECIDED and it.status == "True" for it in status.conditions or ())
     over = failed or ends.get("Complete")
     ended_at = status.completion_time or (over.last_transition_time if over is not None else None)
     return JobSeen(
@@ -154,6 +158,7 @@ def see_job(raw: bytes) -> JobSeen:
         finished_at_seconds=seconds_of(ended_at),
         is_complete="Complete" in ends,
         is_failed=failed is not None,
+        is_ending=is_ending and not ends,
         verdict=_joined(failed.reason, failed.message) if failed is not None else "",
         group_name=template.scheduling_group.pod_group_name if template.scheduling_group is not None else "",
         scheduler_name=template.scheduler_name,

@@ -140,9 +140,19 @@ def _state(group: Group) -> GroupState:
     running = sum(pod.phase is PodPhase.RUNNING for pod in live)
     done = sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)
     done = max(done, group.job.succeeded) if group.job is not None else done
-    if running and running + done >= need:
+    if (running and running + done >= need) or _is_closing(group, done):
         return GroupState.RUNNING
     return GroupState.STARTING if any(pod.is_bound for pod in live) else GroupState.WAITING
+
+
+def _is_closing(group: Group, done: int) -> bool:
+    """Whether all that is left to do is to write down how the Job ended."""
+    if group.job is None or group.declared.suspended:
+        return False
+    if group.job.is_ending:
+        return True
+    wanted = 1 if group.job.completions is None else group.job.completions
+    return 0 < wanted <= done and not group.live_pods
 
 
 def _total(group: Group, live: tuple[PodSeen, ...]) -> int:
@@ -197,6 +207,8 @@ def _words(group: Group, state: GroupState, live: tuple[PodSeen, ...], waiting: 
         )
     elif trouble := trouble_of(live):
         words = trouble
+    elif not live:
+        words = "Its pods have ended; the Job is about to."
     elif state is GroupState.STARTING:
         running = sum(it.record.pod.phase is PodPhase.RUNNING for it in live)
         words = f"{running} of {len(live)} pods have started."

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.compose import EmbeddedCluster, NodeSize, embedded
+from allhands.compose.embedded import EmbeddedCluster, embedded
+from allhands.compose.nodes import NodeSize
 from allhands.compose.system import SystemOptions
 from allhands.ports import DeleteOptions, Query
 

@@ -18,7 +18,7 @@ from allhands.cli.demo_screen import Screen
 from allhands.cli.demo_stage import Stage
 from allhands.cli.demo_summary import next_steps, table
 from allhands.cli.grid_text import Cell
-from allhands.compose import embedded
+from allhands.compose.embedded import embedded
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
 from allhands.runtime.installing import install_kinds

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
 
 DOCS = Path(__file__).parents[3] / "docs" / "commands.md"
-PEOPLE = ("submit", "jobs", "queues", "explain", "top", "logs", "wait")
+PEOPLE = ("submit", "jobs", "queues", "explain", "top", "topology", "logs", "wait", "suspend", "resume")
 JOB: Manifest = {
     "metadata": {"name": "train"},
     "spec": {

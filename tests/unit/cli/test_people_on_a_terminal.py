@@ -86,7 +86,18 @@ def test_a_table_has_colours_only_on_a_terminal_that_wants_them(kubeconfig: Path
     assert "\x1b[" not in plain.text
 
 
-@pytest.mark.parametrize("command", [["jobs"], ["top"], ["queues"], ["explain", "job/train"]], ids=lambda it: it[0])
+WATCHED = [["jobs"], ["top"], ["queues"], ["topology"], ["explain", "job/train"]]
+
+
+def test_a_watch_without_colours_still_draws_in_place(kubeconfig: Path) -> None:
+    terminal = Terminal("jobs", "--watch", "--kubeconfig", kubeconfig, NO_COLOR="1")
+    terminal.read_until(r"\x1b\[2J.*\x1b\[2J")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.end() == 130
+    assert not re.search(r"\x1b\[[0-9;]*m", terminal.text)
+
+
+@pytest.mark.parametrize("command", WATCHED, ids=lambda it: it[0])
 def test_a_watch_draws_again_in_place_and_ends_with_ctrl_c(kubeconfig: Path, command: list[str]) -> None:
     terminal = Terminal(*command, "--watch", "--kubeconfig", kubeconfig)
     terminal.read_until(r"\x1b\[2J.*\x1b\[2J")

@@ -22,7 +22,17 @@ from tests.embedded import EmbeddedInThread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COMMANDS = (["jobs"], ["queues"], ["top"], ["explain", "job/x"], ["wait", "job/x"], ["logs", "job/x"])
+COMMANDS = (
+    ["jobs"],
+    ["queues"],
+    ["top"],
+    ["topology"],
+    ["explain", "job/x"],
+    ["wait", "job/x"],
+    ["logs", "job/x"],
+    ["suspend", "job/x"],
+    ["resume", "-l", "a=b"],
+)
 
 
 def run(*arguments: object, environment: dict[str, str | None] | None = None) -> Result:
@@ -104,12 +114,13 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_so(tmp_path: Path, text: str, 
 
 
 def test_certificates_and_token_files_that_cannot_be_used_are_told(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path, "https://127.0.0.1:1", **{"client-certificate-data": "bm9uc2Vuc2U="})
+    nonsense = {"client-certificate-data": "bm9uc2Vuc2U=", "client-key-data": "bm9uc2Vuc2U="}
+    path = kubeconfig(tmp_path, "https://127.0.0.1:1", **nonsense)
     shown = run("jobs", "--kubeconfig", path)
     assert (is_a_sentence(shown), "certificates cannot be used" in shown.stderr) == (True, True)
     path = kubeconfig(tmp_path, "https://127.0.0.1:1", tokenFile=str(tmp_path / "token"))
     shown = run("jobs", "--kubeconfig", path)
-    assert (is_a_sentence(shown), f"{tmp_path}/token: No such file" in shown.stderr) == (True, True)
+    assert (is_a_sentence(shown), f"{tmp_path}/token: cannot be read: No such file" in shown.stderr) == (True, True)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def simulated(policy: str, jobs: list[TraceJob], machine: Machine | None = None)
     return DecisionSimulator(machine or Machine(10), discipline(policy)).run(jobs)
 
 
-def starts(history: History) -> dict[str, int]:
+def starts(history: History) -> dict[str, float]:
     return {it.job.name: it.start_seconds for it in history.ran}
 
 
@@ -179,7 +179,7 @@ def _never_too_full(history: History) -> None:
         return
     changes = [(it.start_seconds, 1, it.job.width) for it in history.ran]
     changes += [(it.end_seconds, 0, -it.job.width) for it in history.ran]
-    used = 0
+    used = 0.0
     for _, _, width in sorted(changes):
         used += width
         assert used <= history.machine.units

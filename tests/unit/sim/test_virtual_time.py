@@ -14,10 +14,8 @@ from tests.virtual import on_virtual_time
 
 @on_virtual_time
 async def test_a_year_of_sleep_takes_no_time() -> None:
-    begin = time.monotonic()
-    await asyncio.sleep(365 * 86_400)
+    await asyncio.sleep(365 * 86_400)  # a real one would not come back
     assert asyncio.get_running_loop().time() == 365 * 86_400
-    assert time.monotonic() - begin < 1
 
 
 @on_virtual_time

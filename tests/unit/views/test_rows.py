@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allhands.cli.jobs import JobTable
 from allhands.model.reason import Reason, explain
 from allhands.views.groups import groups_of
 from allhands.views.rows import GroupRow, GroupState, row_of
@@ -187,3 +188,25 @@ def test_whatever_the_objects_say_there_is_a_row_that_counts_right(
     assert 0 <= row.ready <= max(row.total, row.bound + row.waiting) or not row.total
     assert row.bound + row.waiting <= len(pods)
     assert row.state.is_over or row.state is not GroupState.WAITING or row.bound == 0
+
+
+@pytest.mark.parametrize("condition", ["", "SuccessCriteriaMet"])
+def test_a_job_whose_pods_have_all_succeeded_does_not_wait_while_its_end_is_written(condition: str) -> None:
+    conditions = [{"type": condition, "status": "True"}] if condition else []
+    row = only(job("train", size=2, completions=2, status={"succeeded": 2, "conditions": conditions}))
+    assert row.state is GroupState.RUNNING
+    assert (row.ready, row.total, row.succeeded, row.completions) == (0, 0, 2, 2)
+    assert row.why == "Its pods have ended; the Job is about to."
+    cells = JobTable(NOW).cells(row, wide=False)
+    assert cells[2] == "2/2"
+
+
+def test_a_job_that_is_failing_does_not_wait_while_its_pods_leave() -> None:
+    status = {"failed": 1, "conditions": [{"type": "FailureTarget", "status": "True"}]}
+    leaving = pod("train-0", job="train", node="a", phase="Running", deleting=True)
+    assert only(job("train", status=status), leaving).state is GroupState.RUNNING
+
+
+def test_a_job_that_still_lacks_completions_waits() -> None:
+    row = only(job("train", size=1, completions=2, status={"succeeded": 1}))
+    assert row.state is GroupState.WAITING

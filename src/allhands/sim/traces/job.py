@@ -27,6 +27,11 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
     """The queue, partition or virtual cluster that it was submitted to."""
 
     @property
+    def area(self) -> int:
+        """Processors times seconds."""
+        return self.width * self.run_seconds
+
+    @property
     def expected_seconds(self) -> int:
         """What a scheduler is told: what was requested, else the truth."""
         return self.run_seconds if self.requested_seconds is None else self.requested_seconds
