@@ -17,7 +17,7 @@ from allhands.agents.logs import LogOptions
 from allhands.agents.process import ProcessAgent
 from allhands.agents.simulated import SimulatedKubelets
 from allhands.agents.workplace import Workplace
-from allhands.compose import SystemClock
+from allhands.compose.machine import SystemClock
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
 from allhands.ports import DeleteOptions, Query

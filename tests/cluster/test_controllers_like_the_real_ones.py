@@ -240,9 +240,20 @@ async def limit_it(place: Place) -> None:
     await place.create(QUOTAS, {"metadata": {"name": "all"}, "spec": {"hard": hard}})
     scoped = {"hard": {"pods": "4"}, "scopes": ["NotBestEffort"]}
     await place.create(QUOTAS, {"metadata": {"name": "scoped"}, "spec": scoped})
+    for name in ("all", "scoped"):
+        # A real quota that is counted for the first time while a pod comes overlooks it for five minutes.
+        await _counted(place, name)
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "100Mi"}}
     containers = [{"name": "c", "image": "x", "resources": resources}]
     await place.create(PODS, {"metadata": {"name": "hungry"}, "spec": {"containers": containers}})
+
+
+async def _counted(place: Place, quota: str) -> None:
+    while True:
+        found = (await place.objects.get(QUOTAS, quota, place.namespace)).manifest()
+        if (found.get("status") or {}).get("used"):
+            return
+        await asyncio.sleep(0.1)
 
 
 async def bind_volumes(place: Place) -> None:

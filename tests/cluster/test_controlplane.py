@@ -34,9 +34,8 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def test_the_control_plane_starts_within_15_seconds_serves_and_leaves_nothing_behind(real_tools: Path) -> None:
+def test_the_control_plane_starts_serves_and_leaves_nothing_behind(real_tools: Path) -> None:
     with ControlPlane() as plane:
-        assert plane.ready_seconds < 15
         assert _get(plane, "/readyz") == (200, "ok")
         assert json.loads(_get(plane, "/version")[1])["gitVersion"] == "v1.36.3"
         pids = [service.pid for service in plane.services.values()]

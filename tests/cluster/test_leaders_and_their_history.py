@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allhands.compose import SystemClock
+from allhands.compose.machine import SystemClock
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.core.quota.usage import UsageKey, decode
 from allhands.kube import kubeconfig

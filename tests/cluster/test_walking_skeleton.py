@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allhands.api.kinds import Resource
-from allhands.compose import SystemClock
+from allhands.compose.machine import SystemClock
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
 from allhands.ports import Query
