@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from allhands.compose import EmbeddedCluster, embedded
+from allhands.compose.embedded import EmbeddedCluster, embedded
 
 if TYPE_CHECKING:
     from pathlib import Path
