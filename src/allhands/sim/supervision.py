@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from allhands.sim.faults import FaultyObjects
@@ -69,6 +68,8 @@ class Part:
                     work.cancel()
             if work.done() and not work.cancelled() and (error := work.exception()) is not None:
                 raise error  # a part that ends by itself has a mistake
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
+            # Not `await work`: ended in this moment, we would take our end for its, and go on for ever.
+            await asyncio.wait((work,))
+            if not work.cancelled():
+                work.result()
             await asyncio.sleep(RESTART_SECONDS * (0.5 + self._chance.random()))
