@@ -6,13 +6,7 @@ it, and what it says of the full size is reckoned from the growth between two sm
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
-import msgspec
-
-from bench.figures import Figure, Goal, Report, command_line
+from bench.figures import Figure, Goal, Report, command_line, in_fresh_process
 from bench.running import PODS_PER_JOB, PODS_PER_NODE, QUIET_SECONDS, Ran
 
 PODS = 100_000
@@ -51,10 +45,4 @@ def _figure(name: str, unit: str, value: float, goal: Goal | None = None) -> Fig
 
 
 def _run(pods: int) -> Ran:
-    answer = subprocess.run(
-        [sys.executable, "-m", "bench.running", str(pods)],
-        cwd=Path(__file__).parent.parent,
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    return msgspec.json.decode(answer.stdout, type=Ran)
+    return in_fresh_process("bench.running", pods, answers=Ran)

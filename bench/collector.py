@@ -10,19 +10,19 @@ import contextlib
 import gc
 from typing import TYPE_CHECKING, Literal, get_args
 
+from allhands.compose.machine import COLLECTOR_THRESHOLDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Setting = Literal["default", "tuned"]
 SETTINGS: tuple[Setting, ...] = get_args(Setting)
-TUNED_THRESHOLDS = (50_000, 20, 100)
 DEFAULT_THRESHOLDS = gc.get_threshold()
 
 
 def described() -> str:
-    return (
-        f"GC default = gc.set_threshold{DEFAULT_THRESHOLDS}; tuned = gc.freeze() and gc.set_threshold{TUNED_THRESHOLDS}"
-    )
+    tuned = f"gc.freeze() and gc.set_threshold{COLLECTOR_THRESHOLDS}"
+    return f"GC default = gc.set_threshold{DEFAULT_THRESHOLDS}; tuned = {tuned}"
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def collecting(setting: Setting) -> Iterator[None]:
     gc.collect()
     if setting == "tuned":
         gc.freeze()
-        gc.set_threshold(*TUNED_THRESHOLDS)
+        gc.set_threshold(*COLLECTOR_THRESHOLDS)
     else:
         gc.set_threshold(*DEFAULT_THRESHOLDS)
     try:

@@ -8,13 +8,29 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import subprocess
 import sys
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
 
 import msgspec
 
 MAX_COLUMNS = 100
 _NAME_COLUMNS = 46
+
+
+T = TypeVar("T")
+
+
+def in_fresh_process(module: str, *arguments: object, answers: type[T]) -> T:
+    """What `python -m MODULE ARGUMENTS` prints: memory and caches of other rounds must not count."""
+    answer = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=Path(__file__).parent.parent,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    return msgspec.json.decode(answer.stdout, type=answers)
 
 
 class Goal(msgspec.Struct, frozen=True):

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from allhands.compose.machine import RandomIds, SystemClock
+from allhands.compose.machine import COLLECTOR_THRESHOLDS, RandomIds, SystemClock
 from allhands.ports import Query
 from allhands.store import InProcessObjects, Store
-from bench.collector import TUNED_THRESHOLDS
 from bench.pods import GANG_SIZE, JOBS, PODS, bodies, job
 
 if TYPE_CHECKING:
@@ -166,5 +165,5 @@ def _resident_bytes() -> int:
 
 if __name__ == "__main__":
     gc.freeze()
-    gc.set_threshold(*TUNED_THRESHOLDS)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     sys.stdout.buffer.write(msgspec.json.encode(asyncio.run(hold(int(sys.argv[1])))))

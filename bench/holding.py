@@ -5,14 +5,9 @@ Every round is two fresh processes, one with a tenth of the pods, so that growth
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from bench.figures import Figure, Goal, Report, command_line
+from bench.figures import Figure, Goal, Report, command_line, in_fresh_process
 from bench.held import CHANGES, WATCHES, Held
 
 if TYPE_CHECKING:
@@ -42,13 +37,7 @@ def report(*, quick: bool) -> Report:
 
 
 def _hold(count: int) -> Held:
-    answer = subprocess.run(
-        [sys.executable, "-m", "bench.held", str(count)],
-        cwd=Path(__file__).parent.parent,
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    return msgspec.json.decode(answer.stdout, type=Held)
+    return in_fresh_process("bench.held", count, answers=Held)
 
 
 def _figures(pairs: list[tuple[Held, Held]]) -> list[Figure]:

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.processes import wait_until
+from allhands.measure.processes import wait_until
 
 if TYPE_CHECKING:
     import signal

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import wait_until
+from allhands.measure.processes import wait_until
 
 COMMAND = Path(sys.executable).parent / "allhands"
 PATIENCE_SECONDS = 600

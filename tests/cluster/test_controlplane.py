@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from allhands.measure.processes import Reaper, Service, ServiceEndedError, port_is_free, wait_until
 from tests.controlplane import ControlPlane, ToolsMissingError, tools_folder
-from tests.processes import Reaper, Service, ServiceEndedError, port_is_free, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,7 +74,7 @@ def test_controllers_scheduler_and_kwok_run_a_job_to_its_end(real_tools: Path) -
 
 def test_a_killed_run_takes_its_children_with_it(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from tests.processes import Reaper, Service\n"
+        "import os, sys; from pathlib import Path; from allhands.measure.processes import Reaper, Service\n"
         f"folder = Path({str(tmp_path / 'data')!r}); folder.mkdir(); reaper = Reaper(folder)\n"
         "child = Service('child', [sys.executable, '-c', 'import signal; signal.pause()'], folder, reaper)\n"
         "print(child.pid, flush=True); import signal; signal.pause()"

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from allhands.api.volcano.queue import QUEUE
 from allhands.cli import root
+from allhands.measure.processes import wait_until
 from allhands.runtime.installation.places import COLLECTIONS
 from tests.controlplane import ControlPlane
 from tests.helm import CHART, Helm
-from tests.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

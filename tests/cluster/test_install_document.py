@@ -17,9 +17,9 @@ from allhands import __version__
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
+from allhands.measure.processes import Reaper, Service, wait_until
 from tests.controlplane import ControlPlane
 from tests.helm import helm_binary
-from tests.processes import Reaper, Service, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

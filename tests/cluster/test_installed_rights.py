@@ -18,13 +18,13 @@ from allhands.api.volcano.queue import QUEUE
 from allhands.cli import root
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
+from allhands.measure.processes import Reaper, Service
 from allhands.ports import Query
 from allhands.runtime.installation import InstallOptions, install_objects
 from tests.controlplane import ControlPlane
 from tests.foreign_kinds import define_all
 from tests.gang_cluster import Gangs
 from tests.manifests import CONFIG_MAPS, JOBS, LEASES, PODS, PRIORITY_CLASSES
-from tests.processes import Reaper, Service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -14,8 +14,8 @@ from allhands.api.definitions import DEFINITIONS
 from allhands.api.volcano.queue import QUEUE
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
+from allhands.measure.processes import wait_until
 from allhands.runtime.installing import install_kinds
-from tests.processes import wait_until
 from tests.unit.server.background import Background
 
 if TYPE_CHECKING:

@@ -57,6 +57,19 @@ def through(proxy: FaultyProxy, folder: Path) -> Path:
     return path
 
 
+def kill_after(binds: int, process: SchedulerProcess, proxy: FaultyProxy) -> asyncio.Event:
+    """Lets so many binds of the process through and kills it at the next; set when it is dead."""
+    dead = asyncio.Event()
+
+    async def kill(exchange: Exchange) -> None:
+        process.child.kill()
+        dead.set()
+        exchange.reset()
+
+    proxy.upset(*[Exchange.pass_on] * binds, *[kill] * SIZE, when=is_bind)
+    return dead
+
+
 @pytest.mark.parametrize("round_", ROUNDS)
 @pytest.mark.parametrize("bound", range(SIZE))
 async def test_killed_after_some_binds_the_next_one_finishes_the_gang(
@@ -69,14 +82,7 @@ async def test_killed_after_some_binds_the_next_one_finishes_the_gang(
         await gangs.prepare(nodes=2)
         options = (f"--scheduler-name={name}", "--no-leader-elect")
         with SchedulerProcess(tmp_path, through(proxy, tmp_path), *options) as first:
-            dead = asyncio.Event()
-
-            async def kill(exchange: Exchange) -> None:
-                first.child.kill()
-                dead.set()
-                exchange.reset()
-
-            proxy.upset(*[Exchange.pass_on] * bound, *[kill] * SIZE, when=is_bind)
+            dead = kill_after(bound, first, proxy)
             await gangs.gang("gang", SIZE)
             async with asyncio.timeout(120):
                 await dead.wait()
@@ -99,14 +105,7 @@ async def test_a_half_gang_that_cannot_be_finished_is_released(plane: ControlPla
         options = ("--scheduler-name=released", "--no-leader-elect")
         owner = {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "t", "uid": "t", "controller": True}
         with SchedulerProcess(tmp_path, through(proxy, tmp_path), *options) as first:
-            dead = asyncio.Event()
-
-            async def kill(exchange: Exchange) -> None:
-                first.child.kill()
-                dead.set()
-                exchange.reset()
-
-            proxy.upset(Exchange.pass_on, Exchange.pass_on, *[kill] * SIZE, when=is_bind)
+            dead = kill_after(2, first, proxy)
             await gangs.group("gang", SIZE)
             await gangs.pods("gang", SIZE, owners=[owner])
             async with asyncio.timeout(120):

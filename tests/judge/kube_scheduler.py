@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from allhands.measure.processes import wait_until
 from tests.conformance.client import Client, Server
 from tests.controlplane import ControlPlane
 from tests.judge import beacons
 from tests.judge.extender import Extender
 from tests.judge.landscape import NAMESPACES, RACK
 from tests.judge.parts import ON_RACK, PRIORITY_CLASSES, RUNTIME_OVERHEAD
-from tests.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,6 +12,7 @@ import msgspec
 
 from allhands.cli.table_text import MAX_WIDTH
 from allhands.core.plan_volumes import BindClaim
+from allhands.views.moments import span_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,6 @@ LEAST_WIDTH = 8
 MAX_DIFFERENCES = 20
 ALIKE_SHOWN = 10
 """Of texts that differ late, so many characters before the first difference."""
-UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def grid(title: str, heading: Sequence[str], rows: Iterable[Sequence[str]], *, width: int | None = MAX_WIDTH) -> str:
@@ -117,23 +117,11 @@ def _expected(wait: Wait, now: int) -> str:
 def _moment(seconds: int | None, now: int, unknown: str = "unknown") -> str:
     if seconds is None:
         return unknown
-    return "now" if seconds <= now else f"in {span(seconds - now)}"
+    return "now" if seconds <= now else f"in {span_text(seconds - now, ' ')}"
 
 
 def counted(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
-
-
-def span(seconds: int) -> str:
-    """The two largest units: `3h 20m`."""
-    parts = []
-    for size, unit in UNITS:
-        if seconds >= size:
-            parts.append(f"{seconds // size}{unit}")
-            seconds %= size
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0s"
 
 
 def document(plan: Plan) -> dict[str, Any]:

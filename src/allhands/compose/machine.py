@@ -9,6 +9,8 @@ import random
 
 from allhands.model.identifiers import NAME_ALPHABET, SUFFIX_LENGTH, uid_text
 
+COLLECTOR_THRESHOLDS = (50_000, 20, 100)
+
 
 class SystemClock:
     """The clock of this machine."""
@@ -35,4 +37,4 @@ def spare_the_collector() -> None:
     heap of values that live long; with the defaults, most of the time of a large one goes into walking them."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)

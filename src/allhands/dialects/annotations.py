@@ -87,6 +87,14 @@ def expected_seconds(annotations: Mapping[str, str]) -> int | None:
     return None if text is None else duration_seconds(EXPECTED_DURATION, text)
 
 
+def expected_or_problem(annotations: Mapping[str, str]) -> tuple[int | None, str]:
+    """The same, and what is wrong with it instead of an error."""
+    try:
+        return expected_seconds(annotations), ""
+    except AnnotationError as error:
+        return None, str(error)
+
+
 def after_of(annotations: Mapping[str, str], own_name: str) -> tuple[str, ...]:
     """The Jobs that must be complete first: names, with commas between them."""
     text = annotations.get(AFTER)

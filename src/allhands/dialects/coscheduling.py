@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.kinds import Resource
-from allhands.dialects.annotations import QUEUE, AnnotationError, expected_seconds
+from allhands.dialects.annotations import QUEUE, expected_or_problem
 from allhands.dialects.group_progress import written_status
 from allhands.dialects.groups import GroupRecord, Metadata, unreadable
 from allhands.dialects.scheduling_record import read_record
@@ -58,13 +58,10 @@ def read_group(raw: bytes) -> GroupRecord:
         return unreadable(raw, error, PREFIX)
     metadata = document.metadata
     annotations = metadata.annotations or {}
-    least, expected, problem = document.spec.min_member, None, ""
+    least = document.spec.min_member
+    expected, problem = expected_or_problem(annotations)
     if least < 1:
         problem = f"spec.minMember: {least} is not a number of pods from 1 on"
-    try:
-        expected = expected_seconds(annotations)
-    except AnnotationError as error:
-        problem = problem or str(error)
     return GroupRecord(
         name=metadata.name,
         namespace=metadata.namespace,

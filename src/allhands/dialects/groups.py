@@ -16,6 +16,7 @@ from allhands.dialects.annotations import (
     QUEUE,
     AnnotationError,
     after_of,
+    expected_or_problem,
     expected_seconds,
     min_available,
     topology_of,
@@ -149,12 +150,7 @@ def read_pod_group(raw: bytes) -> GroupRecord:
     gang = spec.scheduling_policy.gang
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else None
     annotations = document.metadata.annotations or {}
-    problem = ""
-    expected = None
-    try:
-        expected = expected_seconds(annotations)
-    except AnnotationError as error:
-        problem = str(error)
+    expected, problem = expected_or_problem(annotations)
     return GroupRecord(
         name=document.metadata.name,
         namespace=document.metadata.namespace,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.kinds import Resource
-from allhands.dialects.annotations import QUEUE, AnnotationError, expected_seconds
+from allhands.dialects.annotations import QUEUE, expected_or_problem
 from allhands.dialects.group_progress import written_status
 from allhands.dialects.groups import GroupRecord, Metadata, unreadable
 from allhands.dialects.scheduling_record import read_record
@@ -81,11 +81,8 @@ def read_group(raw: bytes) -> GroupRecord:
         return unreadable(raw, error, PREFIX)
     metadata, spec = document.metadata, document.spec
     annotations = metadata.annotations or {}
-    expected, problem = None, _problem(spec)
-    try:
-        expected = expected_seconds(annotations)
-    except AnnotationError as error:
-        problem = problem or str(error)
+    expected, problem = expected_or_problem(annotations)
+    problem = _problem(spec) or problem
     return GroupRecord(
         name=metadata.name,
         namespace=metadata.namespace,

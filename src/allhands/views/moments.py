@@ -9,7 +9,7 @@ from allhands.model.time_text import utc_text
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def span_text(seconds: int) -> str:
+def span_text(seconds: int, between: str = "") -> str:
     """The two largest units, without what is zero: `3h20m`, `5m`. What is negative is over."""
     parts: list[str] = []
     rest = max(0, seconds)
@@ -19,7 +19,7 @@ def span_text(seconds: int) -> str:
             rest %= size
         elif parts:
             break
-    return "".join(parts[:2]) or "0s"
+    return between.join(parts[:2]) or "0s"
 
 
 def ahead_text(moment_seconds: int, now_seconds: int) -> str:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from allhands.api.policy import API_VERSION, KIND, Backfill, SchedulingPolicy
 from allhands.cli import root
-from allhands.cli.plan_text import MAX_DIFFERENCES, apart, grid, printable, span
+from allhands.cli.plan_text import MAX_DIFFERENCES, apart, grid, printable
 from allhands.cli.replay import decide
 from allhands.cli.table_text import MAX_WIDTH
 from allhands.core.configuration.building import build_policy
@@ -27,6 +27,7 @@ from allhands.core.recording import decode, encode, record
 from allhands.measure.busy_cluster import NOW_SECONDS, busy_cluster
 from allhands.measure.dump import dump_of
 from allhands.measure.dump import main as dump_main
+from allhands.views.moments import span_text
 
 COMMAND = Path(sys.executable).parent / "allhands"
 ROOT = Path(__file__).parents[3]
@@ -220,7 +221,7 @@ def test_names_cannot_control_the_terminal() -> None:
     ("seconds", "text"), [(0, "0s"), (59, "59s"), (61, "1m 1s"), (4200, "1h 10m"), (90_000, "1d 1h"), (86_401, "1d")]
 )
 def test_spans_are_told_in_their_two_largest_units(seconds: int, text: str) -> None:
-    assert span(seconds) == text
+    assert span_text(seconds, " ") == text
 
 
 def test_many_differences_are_counted_and_the_first_shown(tmp_path: Path) -> None:
