@@ -6,6 +6,7 @@ with CI=true it fails.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from allhands.runtime.logs import ROOT
 from tests import depth
 from tests.controlplane import ControlPlane, ToolsMissingError, tools_folder
 
@@ -25,6 +27,16 @@ depth.load_profile()
 
 REAL = "the real control plane is not built"
 NO_TRACES = "not run: no traces (ALLHANDS_TRACES names no folder; docs/traces.md)"
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_were() -> Iterator[None]:
+    """A command that a test runs in this process sets up logs; the next test must still see what it looks for."""
+    yield
+    ours, everything = logging.getLogger(ROOT), logging.getLogger()
+    for handler in [it for it in everything.handlers if it.get_name() == ROOT]:
+        everything.removeHandler(handler)
+    ours.setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

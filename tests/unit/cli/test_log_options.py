@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from allhands.cli.log_options import log_options
-from allhands.runtime.logs import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @click.command()
@@ -25,15 +20,6 @@ def speak(size: int) -> None:
     log = logging.getLogger("allhands.cli.speak")
     for level in (logging.DEBUG, logging.INFO, logging.WARNING):
         log.log(level, "size %d", size)
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_set_up() -> Iterator[None]:
-    yield
-    everything = logging.getLogger()
-    for handler in [it for it in everything.handlers if it.get_name() == ROOT]:
-        everything.removeHandler(handler)
-    logging.getLogger(ROOT).setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize(

@@ -6,32 +6,15 @@ import io
 import json
 import logging
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allhands.runtime.logs import FORMATS, ROOT, JsonFormatter, LogFormat, TextFormatter, set_up_logs
+from allhands.runtime.logs import FORMATS, JsonFormatter, LogFormat, TextFormatter, set_up_logs
 from tests.depth import examples
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 LOG = logging.getLogger("allhands.runtime.some")
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_set_up() -> Iterator[None]:
-    yield
-    _tidy()
-
-
-def _tidy() -> None:
-    everything = logging.getLogger()
-    for handler in [it for it in everything.handlers if it.get_name() == ROOT]:
-        everything.removeHandler(handler)
-    logging.getLogger(ROOT).setLevel(logging.NOTSET)
 
 
 def logged(format: LogFormat, level: str = "info") -> io.StringIO:
@@ -90,7 +73,6 @@ def test_whatever_a_user_named_something_it_is_one_line(message: str, field: str
             assert set(json.loads(text)) == {"ts", "level", "logger", "msg", "named"}
         else:
             assert len(text.splitlines()) == 1
-    _tidy()
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
