@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from allhands.kube.access import Access
 
+CONNECT_SECONDS: Final = 30.0
+READ_BUFFER_BYTES: Final = 512 * 1024
+"""Large answers come in large parts: each part costs a turn of the event loop."""
 KEEP_ALIVE_SECONDS: Final = 30.0
 """An idle connection is used again for so long; API servers keep them longer."""
 DNS_SECONDS: Final = 30
@@ -50,7 +53,7 @@ class Connector(aiohttp.TCPConnector):
             limit_per_host=limit,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             ttl_dns_cache=DNS_SECONDS,
-            socket_factory=_watched_socket,
+            socket_factory=watched_socket,
         )
         self._made: weakref.WeakKeyDictionary[ResponseHandler, asyncio.Transport] = weakref.WeakKeyDictionary()
 
@@ -70,7 +73,7 @@ class Connector(aiohttp.TCPConnector):
             await asyncio.wait(ends, timeout=CLOSING_SECONDS)
 
 
-def _watched_socket(address: Any) -> socket.socket:
+def watched_socket(address: Any) -> socket.socket:
     """A connection whose other side has vanished is noticed by the kernel, also while nothing is to be said: a watch
     would otherwise wait for ever."""
     family, kind, protocol, *_ = address

@@ -1,38 +1,54 @@
-"""Counts requests to the API server under the names that client-go has for them. It hooks into the HTTP client's own
-tracing, so that nothing is counted, and nothing is paid, where nobody reads."""
+"""Counts requests to the API server under the names that client-go has for them: by the code of the answer, the method
+and the host. Streams are counted when their head has come, or when none will."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
+from yarl import URL
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from allhands.ports import Metrics
 
+FAILED: Final = "<error>"
+"""No answer came."""
 
-def request_trace(metrics: Metrics) -> aiohttp.TraceConfig:
-    """Counts every request when its head has come, or when none will."""
+
+class RequestCounter:
+    """Those to one server."""
+
+    __slots__ = ("_host", "_metrics")
+
+    def __init__(self, metrics: Metrics, server: str) -> None:
+        self._metrics = metrics
+        self._host = URL(server, encoded=True).authority
+
+    def count(self, method: str, code: str, seconds: float) -> None:
+        self._metrics.count("rest_client_requests_total", code=code, method=method, host=self._host)
+        self._metrics.observe("rest_client_request_duration_seconds", seconds, verb=method, host=self._host)
+
+
+def request_trace(counter: RequestCounter) -> aiohttp.TraceConfig:
+    """The same for what aiohttp asks, by its own tracing."""
 
     async def begun(session: Any, context: SimpleNamespace, params: aiohttp.TraceRequestStartParams) -> None:
         del session, params
         context.began_at = asyncio.get_running_loop().time()
 
-    def count(context: SimpleNamespace, method: str, host: str, code: str) -> None:
-        seconds = asyncio.get_running_loop().time() - context.began_at
-        metrics.count("rest_client_requests_total", code=code, method=method, host=host)
-        metrics.observe("rest_client_request_duration_seconds", seconds, verb=method, host=host)
+    def count(context: SimpleNamespace, method: str, code: str) -> None:
+        counter.count(method, code, asyncio.get_running_loop().time() - context.began_at)
 
     async def ended(session: Any, context: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
         del session
-        count(context, params.method, params.url.authority, str(params.response.status))
+        count(context, params.method, str(params.response.status))
 
     async def failed(session: Any, context: SimpleNamespace, params: aiohttp.TraceRequestExceptionParams) -> None:
         del session
-        count(context, params.method, params.url.authority, "<error>")
+        count(context, params.method, FAILED)
 
     trace = aiohttp.TraceConfig()
     trace.on_request_start.append(begun)

@@ -79,9 +79,13 @@ class Credentials:
         if not self._asks_plugin:
             await self.identity()
 
+    def fresh(self) -> Identity | None:
+        """What can be shown without looking for anything new; else ask for `identity`."""
+        return self._identity if asyncio.get_running_loop().time() < self._fresh_until else None
+
     async def identity(self) -> Identity:
         """Raises a `StatusError` if there is none to be had."""
-        if self._identity is None or asyncio.get_running_loop().time() >= self._fresh_until:
+        if self.fresh() is None:
             await self._renew_once(is_refused=False)
         assert self._identity is not None
         return self._identity

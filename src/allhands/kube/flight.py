@@ -52,9 +52,15 @@ class Flight:
     def place(self, urgency: Urgency) -> _Place:
         return self.places[urgency]
 
-    async def enter(self, urgency: Urgency) -> None:
+    def enter_at_once(self, urgency: Urgency) -> bool:
+        """Takes a place if there is one and nobody of the class waits for it."""
         if self._flying < self._limit(urgency) and not self._queues[urgency]:
             self._flying += 1
+            return True
+        return False
+
+    async def enter(self, urgency: Urgency) -> None:
+        if self.enter_at_once(urgency):
             return
         place = asyncio.get_running_loop().create_future()
         self._queues[urgency].append(place)
@@ -67,6 +73,8 @@ class Flight:
 
     def leave(self) -> None:
         self._flying -= 1
+        if not any(self._queues):
+            return
         while (queue := self._next_queue()) is not None:
             place = queue.popleft()
             if not place.cancelled():

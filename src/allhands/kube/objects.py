@@ -12,7 +12,7 @@ import msgspec
 
 from allhands.api.kinds import Resource
 from allhands.kube.listing import split_list
-from allhands.kube.paths import Asked, asked, delete_body, path_to, selection, write_parameters
+from allhands.kube.paths import Asked, asked, delete_body, path_to, selection, write_query
 from allhands.kube.transport import DEFAULTS, JSON, Settings, Transport
 from allhands.kube.watching import KubeWatch
 from allhands.ports import (
@@ -198,8 +198,7 @@ class KubeObjects:
         content_type: str = JSON,
     ) -> Coroutine[Any, Any, Document]:
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        params = write_parameters(options)
-        return self.transport.exchange(what, method, path, params, raw, content_type=content_type)
+        return self.transport.exchange(what, method, path + write_query(options), None, raw, content_type=content_type)
 
 
 class _ShownMeta(msgspec.Struct):

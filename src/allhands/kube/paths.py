@@ -3,14 +3,20 @@ what was asked for. Nothing here sends anything."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import re
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allhands.api.kinds import Resource
     from allhands.ports import DeleteOptions, Query, WriteOptions
+
+_needs_no_quotes: Final = re.compile(r"[A-Za-z0-9._~-]*").fullmatch
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -35,16 +41,24 @@ def asked(verb: str, resource: Resource, namespace: str = "", name: str = "", su
 
 def path_to(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     """The URL path of a collection, an object or one of its sub-resources."""
-    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    parts = [root]
+    path = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     if namespace:
-        parts.append(f"namespaces/{quote(namespace, safe='')}")
-    parts.append(resource.plural)
+        path = f"{path}/namespaces/{quoted(namespace)}"
+    path = f"{path}/{resource.plural}"
     if name:
-        parts.append(quote(name, safe=""))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
+        path = f"{path}/{quoted(name)}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def quoted(text: str) -> str:
+    """Names need it hardly ever, and looking is quicker than quoting."""
+    return text if _needs_no_quotes(text) else quote(text, safe="")
+
+
+def with_params(path: str, params: Mapping[str, str] | None) -> str:
+    if not params:
+        return path
+    return path + "?" + "&".join([f"{name}={quoted(value)}" for name, value in params.items()])
 
 
 def selection(query: Query) -> dict[str, str]:
@@ -60,13 +74,15 @@ def selection(query: Query) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def write_parameters(options: WriteOptions) -> dict[str, str]:
+@functools.lru_cache(maxsize=64)
+def write_query(options: WriteOptions) -> str:
+    """What is appended to the path of a write."""
     params: dict[str, str] = {"fieldValidation": options.field_validation}
     if options.dry_run:
         params["dryRun"] = "All"
     if options.field_manager:
         params["fieldManager"] = options.field_manager
-    return params
+    return with_params("", params)
 
 
 def delete_body(options: DeleteOptions) -> bytes:

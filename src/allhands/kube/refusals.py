@@ -17,6 +17,7 @@ from allhands.api.errors import StatusError, status_from
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from allhands.kube.answers import Answer
     from allhands.kube.paths import Asked
 
 UNAUTHORIZED: Final = 401
@@ -63,9 +64,9 @@ def answer_lost(server: str, why: object) -> UnansweredError:
     return UnansweredError(UNAVAILABLE, "ServiceUnavailable", message, was_sent=True)
 
 
-def too_late(server: str, seconds: float) -> UnansweredError:
+def too_late(server: str, seconds: float, *, was_sent: bool = True) -> UnansweredError:
     message = f"{server} has not answered within {seconds:g} seconds"
-    return UnansweredError(GATEWAY_TIMEOUT, "Timeout", message, was_sent=True)
+    return UnansweredError(GATEWAY_TIMEOUT, "Timeout", message, was_sent=was_sent)
 
 
 def too_large(what: Asked, most_bytes: int) -> UnusableError:
@@ -98,6 +99,17 @@ def refusal(code: int, raw: bytes, what: Asked | None = None, headers: Mapping[s
         if seconds is not None:
             error.details = {**(error.details or {}), "retryAfterSeconds": seconds}
     return error
+
+
+def of_answer(server: str, what: Asked, answer: Answer, most_bytes: int) -> StatusError:
+    """Why an answer is not a good one of an API server, which is known already."""
+    if answer.status >= 400:
+        return refusal(answer.status, answer.body, what, {"Retry-After": answer.header("Retry-After")})
+    if answer.status >= 300:
+        return redirected(server, answer.header("Location") or "nowhere")
+    if not answer.is_json:
+        return not_the_api(server, answer.header("Content-Type"), answer.body)
+    return too_large(what, most_bytes)
 
 
 class _Details(msgspec.Struct, rename="camel"):
