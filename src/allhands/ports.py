@@ -26,6 +26,15 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 PatchType = Literal["json", "merge", "strategic"]
 
 
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """Which object it is, and at which version."""
+
+    key: str
+    """`namespace/name`, or the name alone of what has no namespace."""
+    uid: str
+    version: int
+
+
 class Document(msgspec.Struct, frozen=True):
     """One object as it is stored, undecoded."""
 
@@ -34,6 +43,8 @@ class Document(msgspec.Struct, frozen=True):
     """What the server had to say about the request, e.g. about unknown fields."""
     created: bool = False
     """The write made a new object."""
+    head: Head | None = None
+    """What `raw` begins with, from who knows it without looking."""
 
     def manifest(self) -> Manifest:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
@@ -64,15 +75,6 @@ class Page(msgspec.Struct, frozen=True):
     """The state of the collection that was listed; a watch goes on from here."""
     continue_token: str = ""
     remaining: int | None = None
-
-
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """Which object it is, and at which version."""
-
-    key: str
-    """`namespace/name`, or the name alone of what has no namespace."""
-    uid: str
-    version: int
 
 
 class Event(msgspec.Struct, frozen=True):

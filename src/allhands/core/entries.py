@@ -45,7 +45,6 @@ def lone_group(pod: Pod) -> PodGroup:
         name=f"pod:{pod.name}",
         queue="",
         uid=pod.uid,
-        members=SubGroup(min_count=1),
         priority=pod.priority,
         created_at_seconds=pod.created_at_seconds,
     )

@@ -53,6 +53,12 @@ class PodRows:
         self._flags[row] = flags
         return row
 
+    def rewrite(self, row: int, *, priority: int, since: int, flags: int) -> None:
+        self._own()
+        self._priority[row] = priority
+        self._since[row] = since
+        self._flags[row] = flags
+
     def reshape(self, row: int, shape: PodShape) -> None:
         self._own()
         self._shape[row] = self._index_of(shape)

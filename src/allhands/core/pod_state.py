@@ -21,7 +21,7 @@ _STARTED, _LEAVING, _BARE, _NOMINATED = map(int, PodFlag)
 
 
 class PodState:
-    """It changes only while the world has forgotten it."""
+    """It changes only while the world has forgotten it, or in nothing by which the world finds it."""
 
     __slots__ = (
         "assumed_at",
@@ -62,6 +62,19 @@ class PodState:
         nominated = "" if self.ours else self.pod.nominated_node
         return self.pod.node_name or self.assumed_node or nominated
 
+    def stays(self, pod: Pod, group: str, slot: Slot, *, ours: bool) -> bool:
+        """Whether it keeps its place in the group and its room, once the API says this of it."""
+        if self.group != group or self.slot != slot or self.ours != ours or self.pod.name != pod.name:
+            return False
+        now = pod.node_name or self.assumed_node or ("" if ours else pod.nominated_node)
+        return self.node == ("" if pod.is_finished else now)
+
+    def renew(self, pod: Pod, status: GroupStatus) -> None:
+        self.pod, self.status = pod, status
+        if pod.node_name:
+            # An assumed bind is confirmed by the watch as soon as it shows a node.
+            self.assumed_node = ""
+
     @property
     def is_bound(self) -> bool:
         return bool(self.pod.node_name or self.assumed_node)
@@ -86,8 +99,11 @@ class PodState:
     def since(self) -> int:
         """When it was started, or bound if it has not been, or else made."""
         pod = self.pod
-        times = (pod.started_at_seconds, pod.bound_at_seconds, self.assumed_at, pod.created_at_seconds)
-        since = next(time for time in times if time is not None)
+        since = pod.started_at_seconds
+        if since is None:
+            since = pod.bound_at_seconds
+        if since is None:
+            since = pod.created_at_seconds if self.assumed_at is None else self.assumed_at
         return min(max(since, -ABSURD_UNITS), ABSURD_UNITS)
 
 
@@ -107,7 +123,7 @@ def has_shape_of(pod: Pod, other: Pod) -> bool:
     """
     return (
         pod.requests is other.requests
-        and pod.labels is other.labels
+        and (pod.labels is other.labels or pod.labels == other.labels)
         and pod.node_selector is other.node_selector
         and pod.node_affinity is other.node_affinity
         and pod.tolerations is other.tolerations

@@ -6,6 +6,7 @@ object that is not absurd passes as it is.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allhands.core.columns import ABSURD_UNITS
@@ -40,6 +41,10 @@ _STATUS_NUMBERS: Final = (
     "retry_at_seconds",
     "preempting_since_seconds",
 )
+
+
+_numbers_of = operator.attrgetter(*_NUMBERS)
+_status_numbers_of = operator.attrgetter(*_STATUS_NUMBERS)
 
 
 class GroupObject(NamedTuple):
@@ -78,9 +83,8 @@ def group_object(
 
 def _group_problem(group: PodGroup, status: GroupStatus) -> str | None:
     """What about a group no arithmetic could bear; then only its name and its queue may be used."""
-    for value, names in ((group, _NUMBERS), (status, _STATUS_NUMBERS)):
-        for name in names:
-            number = getattr(value, name)
+    for names, numbers in ((_NUMBERS, _numbers_of(group)), (_STATUS_NUMBERS, _status_numbers_of(status))):
+        for name, number in zip(names, numbers, strict=True):
             if number is not None and not -ABSURD_UNITS < number < ABSURD_UNITS:
                 return f"Its {name} of {number} is absurd."
     for name, number in group.features:

@@ -125,14 +125,29 @@ class World:
             # What they have in common is kept once.
             other = next(iter(members.values()))
             group, slot = other.group, other.slot if other.slot == slot else slot
-        state = PodState(pod, group or _lone_key(pod), slot, ours=ours, shape=shape, status=status)
+        group = group or _lone_key(pod)
+        if known is not None and known.shape is shape and known.stays(pod, group, slot, ours=ours):
+            self._renew(known, pod, status)
+            return
+        state = PodState(pod, group, slot, ours=ours, shape=shape, status=status)
         if known is not None:
-            # An assumed bind is confirmed by the watch as soon as it shows a node.
-            state.assumed_node = "" if pod.node_name else known.assumed_node
-            state.assumed_at = known.assumed_at
+            state.assumed_node, state.assumed_at = known.assumed_node, known.assumed_at
             state.evicted = known.evicted
             self._forget(known)
+            state.renew(pod, status)
         self._remember(state)
+
+    def renew_pod(self, pod: Pod) -> bool:
+        """As `set_pod` with all else as it is, where it is plain that the pod stays what it is and where it is. False:
+        that is not plain, and nothing was done."""
+        state = self._pods.get(pod.uid)
+        if state is None or not has_shape_of(pod, state.pod):
+            return False
+        if not state.stays(pod, state.group, state.slot, ours=state.ours):
+            return False
+        self._version += 1
+        self._renew(state, pod, state.status)
+        return True
 
     def delete_pod(self, uid: str) -> None:
         if self._bad_pods.pop(uid, None) is not None:
@@ -146,7 +161,7 @@ class World:
         if (state := self._pods.get(uid)) is not None and not state.pod.node_name:
             self._version += 1
             self._forget(state)
-            state.assumed_node, state.assumed_at = node, at_seconds
+            state.assumed_node, state.assumed_at = node, at_seconds if node else None
             self._remember(state)
 
     def assumed_node(self, uid: str) -> str:
@@ -173,11 +188,15 @@ class World:
         """`predicted` are the members that the group's owner will create once it is admitted. `problem` is what the
         object that it comes from says wrongly: then it is never placed, and told so. `waits_for` is what must happen
         first, outside of what is decided here: it is not begun before, but what has begun goes on."""
+        key = group.key
+        known = self._groups.get(key)
+        if known is not None and not problem and known == (group, status, predicted, None, waits_for):
+            return
         self._version += 1
-        self._count_predicted(group.key, -1)
-        self._groups[group.key] = group_object(group, status, predicted, problem, waits_for)
-        self._count_predicted(group.key, 1)
-        self._dirty.add(group.key)
+        self._count_predicted(key, -1)
+        self._groups[key] = group_object(group, status, predicted, problem, waits_for)
+        self._count_predicted(key, 1)
+        self._dirty.add(key)
 
     def delete_group(self, key: str) -> None:
         if key in self._groups:
@@ -246,6 +265,15 @@ class World:
             )
             if not self._layout_stale and self._columns is not None:
                 self._add_to_node(state)
+
+    def _renew(self, state: PodState, pod: Pod, status: GroupStatus) -> None:
+        """What forgetting and remembering it would come to, where it stays where it is."""
+        state.renew(pod, status)
+        self._dirty.add(state.group)
+        if state.row >= 0:
+            self._rows.rewrite(state.row, priority=state.priority, since=state.since, flags=state.flags)
+            if state.node_row >= 0 and not self._layout_stale:
+                self._own_used().generation[state.node_row] = self._version
 
     def _forget(self, state: PodState) -> None:
         uid = state.pod.uid

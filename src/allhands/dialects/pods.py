@@ -1,26 +1,40 @@
-"""A Pod object as the scheduler keeps it: the pod itself, and which group it says it belongs to."""
+"""A Pod object as the scheduler keeps it: the pod itself, and which group it says it belongs to.
+
+A pod is read several times, and most pods say what others have said before: what texts were read as is remembered.
+Nobody can tell from what is read whether it was.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from allhands.dialects import coscheduling, volcano_groups
 from allhands.dialects.annotations import QUEUE, SCHEDULING
+from allhands.dialects.pod_memory import TextMemory
+from allhands.dialects.pod_text import ABSENT, ConditionText, PodText, SchedulingGroup, decode_text
 from allhands.dialects.scheduling_record import read_record
+from allhands.model.affinity_document import looks_at_own_labels
 from allhands.model.group_status import NO_STATUS, GroupStatus
-from allhands.model.pod import Pod
-from allhands.model.pod_document import OwnerReference, PodDocument, PodMetadata, PodSpec
+from allhands.model.pod import NO_LABELS, Pod, labels_of_shared_texts, owner_name, phase_named, shared_text
+from allhands.model.pod_document import OwnerReference, PodDocument, PodMetadata, PodSpec, Timestamp, seconds_of
 from allhands.model.pod_requests import effective_requests
 from allhands.model.resources import EMPTY, ResourceVector
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 JOB_KIND = "Job"
 JOB_GROUP = "batch"
-
-
-class SchedulingGroup(msgspec.Struct, frozen=True, rename="camel"):
-    pod_group_name: str = ""
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+GATED: Final = "SchedulingGated"
+"""The API server's own word for why a pod has no node."""
+MOST_ALIKE: Final = 1 << 12
+MOST_LABELS: Final = 1 << 14
+MOST_BYTES: Final = 1 << 23
+"""Of so many kinds of pods, and of so many labels and owners, it is remembered what they were read as."""
 
 
 class _Spec(PodSpec, frozen=True, rename="camel"):
@@ -37,6 +51,7 @@ class _Owner(OwnerReference, frozen=True, rename="camel"):
 
 
 class _Metadata(PodMetadata, frozen=True, rename="camel"):
+    resource_version: str = ""
     owner_references: tuple[_Owner, ...] | None = None
 
 
@@ -45,43 +60,20 @@ class _Document(PodDocument, frozen=True):
     spec: _Spec = _Spec()
 
     @property
-    def group_name(self) -> str:
-        """Of several, the native one first."""
-        named = self.spec.scheduling_group
-        if named is not None and named.pod_group_name:
-            return named.pod_group_name
-        annotations, labels = self.metadata.annotations, self.metadata.labels
-        found = volcano_groups.group_named_by(annotations) if annotations else ""
-        return found or (coscheduling.group_named_by(labels) if labels else "")
-
-    @property
-    def task(self) -> str:
-        annotations = self.metadata.annotations
-        return annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else ""
-
-    @property
-    def job(self) -> tuple[str, str]:
-        """Name and uid."""
-        owner = next((it for it in self.metadata.owner_references or () if it.controller), None)
-        return (owner.name, owner.uid) if owner is not None and owner.is_batch_job else ("", "")
-
-    @property
     def is_told(self) -> bool:
         if self.spec.node_name:
             return False
         said = (it for it in self.status.conditions or () if it.type == "PodScheduled" and it.status == "False")
-        return any(it.reason != "SchedulingGated" for it in said)  # that is the API server's own word
-
-    @property
-    def queue(self) -> str:
-        annotations = self.metadata.annotations
-        return annotations.get(QUEUE, "") if annotations else ""
+        return any(it.reason != GATED for it in said)
 
 
-_decoder = msgspec.json.Decoder(_Document)
+_GROUP_ANNOTATIONS: Final = frozenset(volcano_groups.GROUP_ANNOTATIONS)
+_documents = msgspec.json.Decoder(_Document)
+_label_texts = msgspec.json.Decoder(dict[str, str] | None)
+_owner_texts = msgspec.json.Decoder(tuple[_Owner, ...] | None)
 
 
-class PodRecord(msgspec.Struct, frozen=True):
+class PodRecord(msgspec.Struct, frozen=True, gc=False):
     pod: Pod
     group_name: str = ""
     """The PodGroup that it names, with the prefix of its kind ("" for a native one)."""
@@ -111,28 +103,169 @@ class PodUse(NamedTuple):
     queue: str
 
 
-def read_pod(raw: bytes) -> PodRecord:
-    document = _decoder.decode(raw)
+class _Owned(NamedTuple):
+    """By whom, and by which Job if it is one."""
+
+    owner: str = ""
+    job_name: str = ""
+    job_uid: str = ""
+
+
+_BARE: Final = _Owned()
+
+
+class PodReader:
+    """Reads pods with a memory of this size."""
+
+    def __init__(
+        self, most_alike: int = MOST_ALIKE, most_labels: int = MOST_LABELS, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._alike: TextMemory[Pod] = TextMemory(most_alike, most_bytes)
+        """One of all the pods that are alike."""
+        self._looking: TextMemory[bool] = TextMemory(most_alike, most_bytes)
+        """Those that are alike only if their labels are."""
+        self._requests: TextMemory[ResourceVector] = TextMemory(most_alike, most_bytes)
+        self._labels: TextMemory[Mapping[str, str]] = TextMemory(most_labels, most_bytes)
+        self._owned: TextMemory[_Owned] = TextMemory(most_labels, most_bytes)
+
+    def read(self, raw: bytes) -> PodRecord:
+        return self.read_versioned(raw)[0]
+
+    def read_versioned(self, raw: bytes) -> tuple[PodRecord, str]:
+        """With the version of the object, as it says it."""
+        try:
+            text = decode_text(raw)
+            return self._record(text, raw), text.metadata.resource_version
+        except msgspec.MsgspecError:
+            return read_whole(raw)  # which says where it is wrong
+
+    def read_use(self, raw: bytes) -> PodUse:
+        try:
+            text = decode_text(raw)
+            metadata, spec = text.metadata, text.spec
+            phase = text.status.phase or "Pending"
+            holds = spec.node_name != "" and phase not in FINISHED
+            return PodUse(
+                metadata.namespace,
+                metadata.name,
+                spec.scheduler_name,
+                spec.node_name != "",
+                phase,
+                self._requested(text, raw) if holds else EMPTY,
+                _group_named(spec.scheduling_group, metadata.annotations, self._labels_of(metadata.labels)),
+                self._owned_by(metadata.owner_references).job_name,
+                metadata.annotations.get(QUEUE, "") if metadata.annotations else "",
+            )
+        except msgspec.MsgspecError:
+            return read_whole_use(raw)
+
+    def _record(self, text: PodText, raw: bytes) -> PodRecord:
+        metadata, spec, status = text.metadata, text.spec, text.status
+        annotations = metadata.annotations
+        labels = self._labels_of(metadata.labels)
+        owned = self._owned_by(metadata.owner_references)
+        bound_at, is_told, is_resize_infeasible = _said(text)
+        pod = msgspec.structs.replace(
+            self._one_alike(text, raw, is_resize_infeasible=is_resize_infeasible),
+            name=metadata.name,
+            uid=metadata.uid,
+            labels=labels,
+            node_name=shared_text(spec.node_name),
+            phase=phase_named(status.phase),
+            deleting=metadata.deletion_timestamp is not None,
+            nominated_node=status.nominated_node_name,
+            created_at_seconds=_seconds(metadata.creation_timestamp) or 0,
+            started_at_seconds=_seconds(status.start_time),
+            bound_at_seconds=_seconds(bound_at),
+            owner=owned.owner,
+        )
+        return PodRecord(
+            pod,
+            _group_named(spec.scheduling_group, annotations, labels),
+            owned.job_name,
+            owned.job_uid,
+            annotations.get(QUEUE, "") if annotations else "",
+            read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
+            is_told,
+            annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
+        )
+
+    def _one_alike(self, text: PodText, raw: bytes, *, is_resize_infeasible: bool) -> Pod:
+        """Some pod that differs from this one only in what each has of its own."""
+        key = text.key(is_resize_infeasible=is_resize_infeasible)
+        found = self._alike.get(key)
+        if found is None and self._looking.get(key):
+            found = self._alike.get(_with_labels(key, text))
+        if found is None:
+            document = _documents.decode(raw)
+            spec, found = document.spec, Pod.from_document(document)
+            if looks_at_own_labels(spec.affinity, spec.topology_spread_constraints):
+                self._looking.put(key, True)
+                key = _with_labels(key, text)
+            if not found.ephemeral_claims:  # those have the name of their pod
+                self._alike.put(key, found)
+        return found
+
+    def _requested(self, text: PodText, raw: bytes) -> ResourceVector:
+        key = text.key_of_requests(is_resize_infeasible=_said(text)[2])
+        found = self._requests.get(key)
+        if found is None:
+            found = effective_requests(_documents.decode(raw))
+            self._requests.put(key, found)
+        return found
+
+    def _labels_of(self, text: msgspec.Raw) -> Mapping[str, str]:
+        if text is ABSENT:
+            return NO_LABELS
+        key = bytes(text)
+        found = self._labels.get(key)
+        if found is None:
+            labels = _label_texts.decode(key)
+            found = labels_of_shared_texts(labels) if labels else NO_LABELS
+            self._labels.put(key, found)
+        return found
+
+    def _owned_by(self, text: msgspec.Raw) -> _Owned:
+        if text is ABSENT:
+            return _BARE
+        key = bytes(text)
+        found = self._owned.get(key)
+        if found is None:
+            found = _owned_by(_owner_texts.decode(key))
+            self._owned.put(key, found)
+        return found
+
+
+_reader = PodReader()
+read_pod = _reader.read
+read_versioned_pod = _reader.read_versioned
+read_pod_use = _reader.read_use
+"""The same object, for those who only add up. It costs less."""
+
+
+def read_whole(raw: bytes) -> tuple[PodRecord, str]:
+    """As one reads who remembers nothing."""
+    document = _documents.decode(raw)
     metadata = document.metadata
-    pod = Pod.from_document(document)
-    annotations = metadata.annotations
-    return PodRecord(
-        pod,
-        document.group_name,
-        *document.job,
-        document.queue,
+    annotations, owned = metadata.annotations, _owned_by(metadata.owner_references)
+    record = PodRecord(
+        Pod.from_document(document),
+        _group_named(document.spec.scheduling_group, annotations, metadata.labels),
+        owned.job_name,
+        owned.job_uid,
+        annotations.get(QUEUE, "") if annotations else "",
         read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
         document.is_told,
-        document.task,
+        annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
     )
+    return record, metadata.resource_version
 
 
-def read_pod_use(raw: bytes) -> PodUse:
-    """The same object, for those who only add up. It costs less."""
-    document = _decoder.decode(raw)
+def read_whole_use(raw: bytes) -> PodUse:
+    document = _documents.decode(raw)
     metadata, spec = document.metadata, document.spec
     phase = document.status.phase or "Pending"
-    holds = spec.node_name != "" and phase not in ("Succeeded", "Failed")
+    holds = spec.node_name != "" and phase not in FINISHED
     return PodUse(
         metadata.namespace,
         metadata.name,
@@ -140,7 +273,59 @@ def read_pod_use(raw: bytes) -> PodUse:
         spec.node_name != "",
         phase,
         effective_requests(document) if holds else EMPTY,
-        document.group_name,
-        document.job[0],
-        document.queue,
+        _group_named(spec.scheduling_group, metadata.annotations, metadata.labels),
+        _owned_by(metadata.owner_references).job_name,
+        metadata.annotations.get(QUEUE, "") if metadata.annotations else "",
     )
+
+
+def _group_named(
+    native: SchedulingGroup | None, annotations: Mapping[str, str] | None, labels: Mapping[str, str] | None
+) -> str:
+    """Of several, the native one first."""
+    if native is not None and native.pod_group_name:
+        return native.pod_group_name
+    is_annotated = annotations and not _GROUP_ANNOTATIONS.isdisjoint(annotations)
+    found = volcano_groups.group_named_by(annotations) if annotations and is_annotated else ""
+    return found or (coscheduling.group_named_by(labels) if labels else "")
+
+
+def _owned_by(references: tuple[_Owner, ...] | None) -> _Owned:
+    owner = next((it for it in references or () if it.controller), None)
+    if owner is None:
+        return _BARE
+    return _Owned(owner_name(owner), *((owner.name, owner.uid) if owner.is_batch_job else ()))
+
+
+def _said(text: PodText) -> tuple[str | None, bool, bool]:
+    """What its conditions say: when it was bound, whether it is told why it has no node, and whether a resize was found
+    infeasible. Of several of a type the first counts."""
+    conditions = text.status.conditions
+    if not conditions:
+        return None, False, False
+    bound: ConditionText | None = None
+    resize: ConditionText | None = None
+    is_told = False
+    for condition in conditions:
+        if condition.type == "PodScheduled":
+            if condition.status == "True":
+                bound = bound or condition
+            elif condition.status == "False":
+                is_told = is_told or condition.reason != GATED
+        elif condition.type == "PodResizePending":
+            resize = resize or condition
+    return (
+        None if bound is None else bound.last_transition_time,
+        is_told and not text.spec.node_name,
+        resize is not None and resize.reason == "Infeasible",
+    )
+
+
+def _with_labels(key: bytes, text: PodText) -> bytes:
+    # No text of JSON goes on so.
+    return b"%b\0%b" % (key, bytes(text.metadata.labels))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _seconds(text: str | None) -> int | None:
+    return None if text is None else seconds_of(msgspec.convert(text, Timestamp))

@@ -147,6 +147,22 @@ def spread_of(documents: Iterable[SpreadDocument] | None, labels: Mapping[str, s
     )
 
 
+def looks_at_own_labels(affinity: AffinityDocument | None, spread: Iterable[SpreadDocument] | None) -> bool:
+    """Whether what `pod_affinity_of` and `spread_of` make of them can depend on the labels of the pod itself."""
+    if any(it.match_label_keys for it in spread or ()):
+        return True
+    sides = () if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity)
+    return any(
+        term.match_label_keys or term.mismatch_label_keys
+        for side in sides
+        if side is not None
+        for term in (
+            *(side.required_during_scheduling_ignored_during_execution or ()),
+            *(it.pod_affinity_term for it in side.preferred_during_scheduling_ignored_during_execution or ()),
+        )
+    )
+
+
 def _required(document: PodAffinityDocument, namespace: str, labels: Mapping[str, str]) -> tuple[PodTerm, ...]:
     terms = document.required_during_scheduling_ignored_during_execution
     return tuple(_pod_term(term, namespace, labels) for term in terms or ())

@@ -117,14 +117,14 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         labels = _shared_labels(metadata.labels) if metadata.labels else NO_LABELS
         claims, ephemeral_claims = _claims(spec.volumes, metadata.name)
         return Pod(
-            namespace=_shared_text(metadata.namespace),
+            namespace=shared_text(metadata.namespace),
             name=metadata.name,
             uid=metadata.uid,
             labels=labels,
-            node_name=_shared_text(spec.node_name),
-            scheduler_name=_shared_text(spec.scheduler_name),
+            node_name=shared_text(spec.node_name),
+            scheduler_name=shared_text(spec.scheduler_name),
             priority=spec.priority or 0,
-            phase=_PHASES.get(status.phase, PodPhase.UNKNOWN),
+            phase=phase_named(status.phase),
             deleting=metadata.deletion_timestamp is not None,
             scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
             node_selector=_shared_labels(spec.node_selector) if spec.node_selector else NO_LABELS,
@@ -153,6 +153,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+def phase_named(text: str) -> PodPhase:
+    return _PHASES.get(text, PodPhase.UNKNOWN)
+
+
 def image_name(text: str) -> str:
     """The name by which nodes know an image: one without a tag is the latest."""
     return text if text.rfind(":") > text.rfind("/") else f"{text}:latest"
@@ -169,7 +173,7 @@ def _shared(value: Value) -> Value:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _shared_text(text: str) -> str:
+def shared_text(text: str) -> str:
     """The same, for names that thousands of pods have: those of nodes, namespaces, owners, labels."""
     return text
 
@@ -180,7 +184,12 @@ def _shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _first_equal_labels(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return {_shared_text(key): _shared_text(value) for key, value in pairs}
+    return labels_of_shared_texts(dict(pairs))
+
+
+def labels_of_shared_texts(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Equal labels, whose texts are kept once for all pods that have them."""
+    return dict(zip(map(shared_text, labels), map(shared_text, labels.values()), strict=True))
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -209,8 +218,12 @@ def _claims(volumes: tuple[VolumeDocument, ...] | None, pod_name: str) -> tuple[
     return tuple(sorted(named | made)), tuple(sorted(made))
 
 
+def owner_name(owner: OwnerReference) -> str:
+    return shared_text(f"{owner.kind}/{owner.name}")
+
+
 def _owner(references: tuple[OwnerReference, ...]) -> str:
-    return next((_shared_text(f"{it.kind}/{it.name}") for it in references if it.controller), "")
+    return next((owner_name(it) for it in references if it.controller), "")
 
 
 def _bound_at(status: PodStatus) -> int | None:

@@ -71,6 +71,13 @@ class _Ready(Protocol):
     async def more(self) -> bool: ...
 
 
+@runtime_checkable
+class _Feeding(Protocol):
+    """A watch that is in this process with what it watches: no connection of it can die."""
+
+    async def feed(self, take: Callable[[Event], None]) -> None: ...
+
+
 class _Seen:
     """What a list has shown so far."""
 
@@ -109,14 +116,16 @@ class Informer(Generic[T]):
         query: Query = EVERYTHING,
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
+        decode_headed: Callable[[bytes], tuple[T, Head]] | None = None,
     ) -> None:
         """`optional`: the server may not know the kind, or may not show it to us; then there are no such objects,
-        until there are."""
+        until there are. `decode_headed`: decodes the same and says whose it is, for less than both would cost."""
         self.resource = resource
         self._optional = optional
         self._is_missed = False
         self._objects = objects
         self._decode = decode
+        self._decode_headed = decode_headed
         self._query = query
         self._kept: dict[str, _Kept[T]] = {}
         self._index_functions = tuple((indexes or {}).values())
@@ -167,9 +176,10 @@ class Informer(Generic[T]):
 
     # -- being told
 
-    def observe(self, raw: bytes) -> None:
+    def observe(self, raw: bytes, head: Head | None = None) -> None:
         """The answer to a write of our own: as good as an event, unless the watch has been past it already."""
-        head = _head_of(raw)
+        if head is None:
+            head = _head_of(raw)
         if head.version > self._position:
             self._see(raw, head)
 
@@ -250,9 +260,7 @@ class Informer(Generic[T]):
                 seen, limit, token = _Seen(), 0, ""
                 continue
             for raw in page.items:
-                head = _head_of(raw)
-                seen.add(head)
-                self._see(raw, head)
+                seen.add(self._see_raw(raw))
             token = page.continue_token
             if not token:
                 break
@@ -280,7 +288,11 @@ class Informer(Generic[T]):
             _LOG.info("%s is there now, and watched", _full_name(self.resource))
         loop = asyncio.get_running_loop()
         alive = loop.time()
+        ready = watch if isinstance(watch, _Ready) else None  # asking takes longer than reading an event
         try:
+            if seen is None and isinstance(watch, _Feeding):
+                await watch.feed(self._take)
+                return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STALL_SECONDS) as deadline:
                     async for event in watch:
@@ -288,8 +300,8 @@ class Informer(Generic[T]):
                             seen = self._take_initial(event, seen)
                         else:
                             self._take(event)
-                            if isinstance(watch, _Ready):
-                                await self._take_all(watch, deadline)
+                            if ready is not None:
+                                await self._take_all(ready, deadline)
                         if loop.time() - alive > 1:
                             alive = loop.time()
                             deadline.reschedule(alive + STALL_SECONDS)
@@ -315,51 +327,80 @@ class Informer(Generic[T]):
         """What is there comes in any order of versions; a bookmark says that it was all."""
         if event.type == "ERROR":
             raise status_from(event.manifest())
-        head = event.head or _head_of(event.raw)
         if event.type == "BOOKMARK":
             if INITIAL_EVENTS_END not in event.raw:
                 return seen
-            self._seen_all(seen, head.version)
+            self._seen_all(seen, (event.head or _head_of(event.raw)).version)
             return None
         if event.type == "DELETED":
-            seen.keys.discard(head.key)
+            seen.keys.discard((event.head or _head_of(event.raw)).key)
             return seen
-        seen.add(head)
-        self._see(event.raw, head)
+        seen.add(self._see_event(event))
         return seen
 
     def _take(self, event: Event) -> None:
         if event.type == "ERROR":
             raise status_from(event.manifest())
-        head = event.head or _head_of(event.raw)
         if event.type == "DELETED":
+            head = event.head or _head_of(event.raw)
             kept = self._kept.get(head.key)
             self.problems.pop(head.key, None)
             self._gone.pop(head.uid, None)
             if kept is not None and kept.version <= head.version:
                 self._drop(head.key)
-        elif event.type != "BOOKMARK":
-            self._see(event.raw, head)
+        elif event.type == "BOOKMARK":
+            head = event.head or _head_of(event.raw)
+        else:
+            head = self._see_event(event)
         self._position = self._watched_from = head.version
 
     # -- keeping
 
+    def _see_event(self, event: Event) -> Head:
+        head = event.head
+        if head is None:
+            return self._see_raw(event.raw)
+        self._see(event.raw, head)
+        return head
+
+    def _see_raw(self, raw: bytes) -> Head:
+        """Of an object of which nobody has said whose it is: one look for all, if the reader can."""
+        if self._decode_headed is not None:
+            try:
+                record, head = self._decode_headed(raw)
+            except Exception:  # what cannot be read is looked at again below, where it is told
+                record = None
+            if record is not None:
+                if not self._is_old(head):
+                    self._keep(head, record)
+                return head
+        head = _head_of(raw)
+        self._see(raw, head)
+        return head
+
     def _see(self, raw: bytes, head: Head) -> None:
-        key, version = head.key, head.version
-        known = self._kept.get(key)
-        if (known is not None and known.version >= version) or head.uid in self._gone:
+        if self._is_old(head):
             return
         try:
             record = self._decode(raw)
         except Exception as error:  # whatever is wrong with one object, the others must be seen
-            self.problems[key] = str(error)
-            _LOG.warning("%s %s cannot be read: %s", self.resource.plural, key, error)
-            if known is not None:
-                self._drop(key)
+            self.problems[head.key] = str(error)
+            _LOG.warning("%s %s cannot be read: %s", self.resource.plural, head.key, error)
+            if head.key in self._kept:
+                self._drop(head.key)
             return
+        self._keep(head, record)
+
+    def _is_old(self, head: Head) -> bool:
+        known = self._kept.get(head.key)
+        return (known is not None and known.version >= head.version) or head.uid in self._gone
+
+    def _keep(self, head: Head, record: T) -> None:
+        key = head.key
+        known = self._kept.get(key)
         if self.problems:
             self.problems.pop(key, None)
-        kept = _Kept(record, head.uid, version)
+        kept = _Kept(record, head.uid, head.version)
         self._kept[key] = kept
         if self._index_functions:
             self._reindex(key, known, kept)
@@ -376,7 +417,7 @@ class Informer(Generic[T]):
     def _reindex(self, key: str, old: _Kept[T] | None, new: _Kept[T] | None) -> None:
         if not self._index_functions:
             return
-        values = () if new is None else tuple(tuple(values_of(new.record)) for values_of in self._index_functions)
+        values = () if new is None else tuple([tuple(values_of(new.record)) for values_of in self._index_functions])
         if new is not None:
             new.indexed = values
         before = () if old is None else old.indexed
@@ -384,13 +425,17 @@ class Informer(Generic[T]):
             return
         for index, gone in zip(self._indexes.values(), before, strict=False):
             for value in gone:
-                keys = index[value]
-                keys.pop(key, None)
-                if not keys:
+                known = index[value]
+                known.pop(key, None)
+                if not known:
                     del index[value]
         for index, present in zip(self._indexes.values(), values, strict=False):
             for value in present:
-                index.setdefault(value, {})[key] = None
+                keys = index.get(value)
+                if keys is None:
+                    index[value] = {key: None}
+                else:
+                    keys[key] = None
 
 
 def _full_name(resource: Resource) -> str:
