@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from allhands.core.cycle import cycle
 from allhands.core.memo import Memo
+from allhands.core.policy import Backfill
 from allhands.sim.decisions import DecisionSimulator
 from allhands.sim.disciplines import discipline
 from allhands.sim.machine import Machine
@@ -47,6 +48,10 @@ def test_what_a_replay_remembers_does_not_show_in_what_it_decides(seed: int) -> 
     named = discipline(f"{chance.choice(ORDERS)}-{chance.choice(WAYS)}")
     if chance.random() < 0.3:
         policy = msgspec.structs.replace(named.policy, drain_after_seconds=chance.choice((20, 100)))
+        named = msgspec.structs.replace(named, policy=policy)
+    if chance.random() < 0.3:
+        most = chance.choice((1, 3, 64))
+        policy = msgspec.structs.replace(named.policy, backfill=Backfill.CONSERVATIVE, max_reservations=most)
         named = msgspec.structs.replace(named, policy=policy)
     quick = msgspec.structs.replace(named.policy, tells_promises=False)
 

@@ -154,6 +154,15 @@ def test_sub_groups_for_which_no_block_has_enough_racks_wait_and_are_told_about_
     assert "GangIncomplete" not in str(it.reason("g"))
 
 
+def test_members_outside_of_sub_groups_leave_the_racks_to_these() -> None:
+    """A rack holds exactly the sub-group: the leader, who may be anywhere, must not take a node of it."""
+    part = SubGroup("a", min_count=2, topology=rule(1))
+    it = hall(blocks=1).gang("g", cpu=4, members=SubGroup(min_count=3, children=(part,)))
+    it.more("g", 2, cpu=4, parts="a a").settle()
+    assert it.running("g") == 3
+    assert len({pod.node_name[:4] for pod in it.members("g") if pod.name != "g-0"}) == 1
+
+
 def test_a_sub_group_that_lost_a_pod_is_repaired_in_its_own_rack() -> None:
     parts = tuple(SubGroup(name, min_count=2, topology=rule(1)) for name in ("a", "b"))
     it = hall(nodes=3).gang("g", 4, cpu=4, parts="a a b b", members=SubGroup(children=parts, topology=rule(2))).settle()

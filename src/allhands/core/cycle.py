@@ -23,7 +23,7 @@ from allhands.core.gates.counting import Counting
 from allhands.core.objects_set_aside import objects_set_aside
 from allhands.core.orders.timing import wake_for_orders
 from allhands.core.plan import Evict, Hold, Plan, Release, Start
-from allhands.core.standstill import can_stand_still, left_behind
+from allhands.core.standstill import Calm, is_plain, left_behind
 from allhands.core.waits import Waits
 from allhands.core.work import Work
 from allhands.model.reason import TAKEN_BACK, Reason, explain
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from allhands.core.policy import Policy
     from allhands.core.roll import Place
     from allhands.core.snapshot import GroupEntry, Snapshot
-    from allhands.core.standstill import Standstill
     from allhands.model.reason import Explanation
 
 NOT_READY: Final = WAITS_FOR_PODS | {Reason.INVALID}
@@ -69,12 +68,17 @@ def cycle(
         work.wakes_at = standstill.until
         keep_charges(work)
         plan = NOTHING
+    elif memo.calm is not None and memo.calm.nobody_fits(work):
+        memo.standstill = None
+        keep_charges(work)
+        plan = NOTHING
     else:
         running = _Running(work, charges_of(work), emit)
         running.run()
         plan = running.plan()
-        memo.standstill = running.standstill(plan)
+        running.leave_behind(plan)
     memo.end(work, plan, rng)
+    work.statement.close()
     return plan, memo
 
 
@@ -138,12 +142,17 @@ class _Running:
             set_aside=objects_set_aside(self._work, self._book),
         )
 
-    def standstill(self, plan: Plan) -> Standstill | None:
-        """Whether the next cycle may see at a glance that nobody can start."""
-        if not can_stand_still(self._work.policy) or not self._allocate.keeps_kinds or plan.set_aside or plan.evictions:
-            return None
-        started = {start.group for start in plan.starts}
-        return left_behind(self._work, self._census, self._calendar, started, self._head)
+    def leave_behind(self, plan: Plan) -> None:
+        """What the next cycle may see at a glance: that nobody can start."""
+        work = self._work
+        calm = work.memo.calm
+        work.memo.standstill = work.memo.calm = None
+        if not is_plain(work.policy) or not self._allocate.keeps_kinds or plan.set_aside or plan.evictions:
+            return
+        if not self._census.is_draining:
+            started = {start.group for start in plan.starts}
+            work.memo.standstill = left_behind(work, self._census, self._calendar, started, self._head)
+            work.memo.calm = calm if calm is not None and calm.is_of(work) else Calm(work)
 
     def _ordered(self, entries: Sequence[GroupEntry]) -> Sequence[GroupEntry]:
         if not entries:
@@ -341,7 +350,7 @@ class _Running:
             refusal = self._begin(entry, promises=False)
             if refusal is not None and refusal.why.reason not in NOT_READY:
                 if lanes.is_strict(queue):
-                    lanes.refused(entry)
+                    lanes.close(queue)
                     self._head = entry
                 if refusal.for_room and queue in closing:
                     closed.add(queue)
@@ -361,7 +370,7 @@ class _Running:
         """Whether it is not plain that all behind it in a single line are refused for want of room, too."""
         roll = self._work.memo.roll
         place = roll.place_of(entry)
-        return any(roll.by_kind[kind].places[-1] > place for kind in self._allocate.hopeful(roll.by_kind))
+        return any(roll.by_kind[kind].places[-1] > place for kind in self._allocate.hopeful())
 
     def _serve_kinds(self, lanes: Lanes, after: GroupEntry | None, *, is_asked: bool = True) -> bool:
         """The same for all behind one of a single line, kind by kind: those of kinds that are plainly refused are not
@@ -370,7 +379,9 @@ class _Running:
         last = None if after is None else roll.place_of(after)
         own_kind = -1 if after is None or is_asked else calendar.kinds.number(after)
         heap: list[tuple[Place, int]] = []
-        for kind in allocate.hopeful(roll.by_kind):
+        hopeful = allocate.hopeful()
+        allocate.note_kept_away(hopeful)
+        for kind in hopeful:
             first = last if kind == own_kind else roll.by_kind[kind].first(last, allocate.most_seconds(kind))
             if first is not None:
                 heap.append((first, kind))

@@ -80,6 +80,9 @@ def _spare(part: SubGroup, present: Mapping[Slot, int], taken: dict[Slot, int]) 
     """Leaves out whom a later choice made superfluous: one member may count for its part, its task and the whole."""
     if not part.children and not part.task_minimums:
         return
+    inside = {below.name for below in part.walk()}
+    if _total(present, inside) + _total(taken, inside) <= part.required_count:
+        return  # with one less it would not be whole, whoever that is
     for slot in sorted(taken):
         counts = {key: present.get(key, 0) + taken.get(key, 0) for key in {*present, *taken}}
         low, high = 0, taken[slot]

@@ -21,7 +21,7 @@ from allhands.core.topology.spread import order_rows
 from allhands.model.queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from allhands.core.actions.allocate import KeptDemand
     from allhands.core.charges import KeptCharges
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from allhands.core.policy import Policy
     from allhands.core.room import Room
     from allhands.core.snapshot import Snapshot
-    from allhands.core.standstill import Standstill
+    from allhands.core.standstill import Calm, Standstill
     from allhands.core.work import Work
+    from allhands.model.reason import Explanation
     from allhands.model.resources import ResourceVector
     from allhands.model.shape import PodShape
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 MAX_STATIC_PARTS: Final = 1024
 MAX_KINDS: Final = 1 << 15
 LONGEST_LOG: Final = 4096
+FEW: Final = 8
+"""Up to so many rows, plain loops are faster than arrays."""
 
 
 class Memo:
@@ -63,20 +66,24 @@ class Memo:
         self._begun_at = 0
         self._shares: Shares | None = None
         self._static_parts: dict[Hashable, tuple[Mask, Column | int]] = {}
-        self._roll: Roll | None = None
+        self.roll: Roll
+        """From the first cycle on."""
         self.kinds = KindNumbers()
         self.runs = Runs()
         self.demands: dict[int, KeptDemand] = {}
         """By kind, as long as the kinds and the charges are kept."""
         self._total: tuple[Column, ResourceVector] | None = None
         self._queues: tuple[Facts, Mapping[str, Queue]] | None = None
+        self._draining: tuple[Facts, Mapping[str, Explanation]] | None = None
         self._seen_version = -1
-        self._static_version = 0
+        self.static_version = 0
+        """Rises when anything of nodes changes but their pods."""
         self._last_plan: Plan | None = None
         self._last_time = self._last_rng = 0
         self._wakes_at: int | None = None
         """`_last_plan` is the plan of any later time before this one, as long as nothing changes."""
         self.standstill: Standstill | None = None
+        self.calm: Calm | None = None
         self._charges: KeptCharges | None = None
         self._book_facts: Facts | None = None
         self._book_allocatable: Column | None = None
@@ -92,12 +99,12 @@ class Memo:
             assert known is not None
             assert self._static is not None
             seen = self._seen_version
-            changed = (columns.generation > seen).nonzero()[0]
-            if changed.size and (moved := changed[columns.static_generation[changed] > seen]).size:
-                self._static.update(columns, moved)
-                self._static_version += 1
+            changed = rows_after(columns.generation, seen)
+            if changed and (moved := rows_after(columns.static_generation, seen)):
+                self._static.update(columns, np.array(moved, dtype=np.int64))
+                self.static_version += 1
                 self._static_parts.clear()
-            self._follow_log(room, changed.tolist())
+            self._follow_log(room, changed)
         if self._topology is None or snapshot.facts is not self._facts or not same_rows:
             self._topology = None
         self.roll.follow(snapshot)
@@ -139,6 +146,14 @@ class Memo:
             self._queues = (facts, {it.name: it for it in facts.accounts if isinstance(it, Queue)})
         return self._queues[1]
 
+    def draining_of(
+        self, snapshot: Snapshot, make: Callable[[Facts], Mapping[str, Explanation]]
+    ) -> Mapping[str, Explanation]:
+        """Accounts from which running groups are asked to leave, as it was made for the same accounts before."""
+        if self._draining is None or self._draining[0] is not snapshot.facts:
+            self._draining = (snapshot.facts, make(snapshot.facts))
+        return self._draining[1]
+
     def end(self, work: Work, plan: Plan, rng: int) -> None:
         """The cycle is over, and nothing that it tried has happened yet."""
         self._log = work.room.log
@@ -174,16 +189,6 @@ class Memo:
         assert self._shapes is not None
         return self._shapes
 
-    @property
-    def static_version(self) -> int:
-        """Rises when anything of nodes changes but their pods."""
-        return self._static_version
-
-    @property
-    def roll(self) -> Roll:
-        assert self._roll is not None
-        return self._roll
-
     def topology(self, snapshot: Snapshot) -> TopologyColumns:
         if self._topology is None:
             self._topology = TopologyColumns.build(snapshot.facts.domains, snapshot.columns.names)
@@ -213,7 +218,7 @@ class Memo:
             found = ShapeState(shape, room.columns.request(shape.requests), room, self._policy)
             self._set_static(found, room.columns)
             self._states.add(found)
-        elif found.static_version != self._static_version:
+        elif found.static_version != self.static_version:
             self._set_static(found, room.columns)
         found.begin(self._epoch)
         return found
@@ -229,7 +234,7 @@ class Memo:
                     self._static_parts.clear()
                 self._static_parts[key] = found
         state.set_static(*found)
-        state.static_version = self._static_version
+        state.static_version = self.static_version
 
     def _static_part(self, shape: PodShape, columns: NodeColumns) -> tuple[Mask, Column | int]:
         """Where it may go, and how good that is, by what nodes are. Shared by shapes, so never written to."""
@@ -260,15 +265,23 @@ class Memo:
     def _forget(self, columns: NodeColumns, policy: Policy) -> None:
         self._shapes = ShapeStates(policy.shape_memory_bytes)
         self._static = StaticFeasibility(columns)
-        self._roll = Roll(policy)
+        self.roll = Roll(policy)
         if policy.passes_over:
-            self._roll.renumber(self.kinds)
+            self.roll.renumber(self.kinds)
         self._log = []
         self._begun_at = 0
         self._epoch += 1
         self._static_parts.clear()
         self._last_plan = None
-        self.standstill = None
+        self.standstill = self.calm = None
         self._charges = None
         self.demands = {}
         self.runs = Runs()
+
+
+def rows_after(generation: Column, version: int) -> list[int]:
+    """The rows that changed after that."""
+    if len(generation) <= FEW:
+        return [row for row, changed_at in enumerate(generation.tolist()) if changed_at > version]
+    rows: list[int] = (generation > version).nonzero()[0].tolist()
+    return rows

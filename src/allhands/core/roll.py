@@ -117,6 +117,10 @@ class Roll:
         """Queue -> priority -> how many groups with pods on nodes."""
         self.open: dict[str, GroupEntry] = {}
         """Those that must be asked about in every cycle; in no particular order."""
+        self.unsettled: dict[str, GroupEntry] = {}
+        """Those of them that only wait, and would stand in line if their place did not change with time."""
+        self.unsettled_kinds: dict[int, int] = {}
+        """By the numbers of `renumber`: how many such are unsettled."""
         self.holding_groups: dict[str, GroupEntry] = {}
         """Those with pods on nodes, in no particular order."""
         self._looking: dict[str, GroupEntry] = {}
@@ -175,7 +179,8 @@ class Roll:
         """Everybody is new."""
         for kept in (self._place, self._in_queue, self._alike, self.open, self.holding_groups, self.holding_by_rank):
             kept.clear()
-        self.by_kind.clear()
+        for numbered in (self.unsettled, self.unsettled_kinds, self.by_kind):
+            numbered.clear()
         self._looking.clear()
         self._line.clear()
         self._known.clear()
@@ -189,6 +194,9 @@ class Roll:
             self._alike_of(kinds.number(place[-1])).append(place)
         for alike in self.by_kind.values():
             alike.by_length.sort()
+        self.unsettled_kinds = {}
+        for entry in self.unsettled.values():
+            self._count_unsettled(entry, 1)
 
     def _alike_of(self, kind: int) -> Alike:
         found = self.by_kind.get(kind)
@@ -247,7 +255,8 @@ class Roll:
                     same.remove(place)
                     if not same.places:
                         del self.by_kind[number]
-        self.open.pop(key, None)
+        if self.open.pop(key, None) is not None and (unsettled := self.unsettled.pop(key, None)) is not None:
+            self._count_unsettled(unsettled, -1)
         if (held := self.holding_groups.pop(key, None)) is not None:
             ranks = self.holding_by_rank[held.group.queue]
             ranks[held.group.priority] -= 1
@@ -266,7 +275,8 @@ class Roll:
         for members in entry.pending:
             if members.shape.namespace and members.shape.selects_pods:
                 self._looking[key] = entry
-        if self._stands_in_line(entry):
+        only_waits = self._only_waits(entry)
+        if only_waits and self._is_in_its_place(entry):
             # These ranks do not depend on the time.
             ranks = [order.rank(entry, snapshot, 0) for order in self._policy.orders]
             place = self._place[key] = (*ranks, key, entry)
@@ -277,20 +287,31 @@ class Roll:
             return place
         if not is_quiet(entry):
             self.open[key] = entry
+            if only_waits:
+                self.unsettled[key] = entry
+                self._count_unsettled(entry, 1)
         return None
 
-    def _stands_in_line(self, entry: GroupEntry) -> bool:
+    def _count_unsettled(self, entry: GroupEntry, by: int) -> None:
+        if self._kinds is not None:
+            kind = self._kinds.number(entry)
+            count = self.unsettled_kinds.get(kind, 0) + by
+            if count:
+                self.unsettled_kinds[kind] = count
+            else:
+                del self.unsettled_kinds[kind]
+
+    def _only_waits(self, entry: GroupEntry) -> bool:
         if not entry.pending or entry.bound or entry.problem is not None or self._policy.gates:
             return False
         group, status = entry.group, entry.status
         if group.suspended or group.not_before_seconds is not None or (entry.present and entry.is_whole):
             return False
-        if (
-            status.retry_at_seconds
-            or status.admitted_at_seconds is not None
-            or status.preempting_since_seconds is not None
-        ):
+        if status.retry_at_seconds or status.admitted_at_seconds is not None:
             return False
+        return status.preempting_since_seconds is None
+
+    def _is_in_its_place(self, entry: GroupEntry) -> bool:
         for is_settled in self._is_settled:  # noqa: SIM110 - asked of every group that changes
             if is_settled is None or not is_settled(entry):
                 return False

@@ -142,6 +142,8 @@ class ShapeState:
         if within is not None:
             self.refresh(room)
             return greedy_picks(self, room, count, within)
+        if self.takes_first and len(self.key) == 1:
+            return self._picks_of_the_only_node(room, count)
         if self._expected_log == len(room.log) and self._cursor + count <= len(self._sequence):
             picks = self._sequence[self._cursor : self._cursor + count]
         elif room.holds_none(self.request):
@@ -158,6 +160,13 @@ class ShapeState:
         self._cursor += len(picks)
         self._expected_log = len(room.log) + len(picks)
         return picks
+
+    def _picks_of_the_only_node(self, room: Room, count: int) -> list[int]:
+        """Where there is one node, and nothing to compare it by."""
+        free = room.most()
+        for column, units in self.request:
+            count = min(count, free[column] // units)
+        return [0] * count if self.static.item(0) else []
 
     def refuse_picks(self) -> None:
         """The last picks were not placed: what was to follow them does not hold."""

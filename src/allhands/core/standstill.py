@@ -1,5 +1,5 @@
-"""When nothing can have come of what happened: a cycle has left nobody who could start, nothing has come free since,
-and whoever came does not fit. Then the plan is empty, and nobody need be asked again.
+"""When nothing can come of what happened: nobody who waits finds room, or a cycle has left nobody who could start,
+nothing has come free since, and whoever came does not fit. Then the plan is empty, and nobody need be asked.
 
 It only saves work, in the plain case: a policy that tells nothing and evicts nobody, one line, no terms about other
 pods, no windows. Where a promise was made, it must be plain that it would be made again. In doubt it says nothing.
@@ -13,9 +13,10 @@ import numpy as np
 
 from allhands.core.policy import Backfill
 from allhands.core.roll import is_quiet
+from allhands.model.queue import QueueOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from allhands.core.actions.allocate import KeptDemand
     from allhands.core.actions.census import Census
@@ -83,7 +84,7 @@ class Standstill:
             return False
         if self._queue is not None and roll.only_queue() != self._queue:
             return False
-        return self._nobody_is_new(work) and np.array_equal(work.room.free, self._free)
+        return self._nobody_is_new(work) and bool((work.room.free == self._free).all())
 
     def _nobody_is_new(self, work: Work) -> bool:
         """Whether all who changed are those that were started, and those who do not fit."""
@@ -132,11 +133,57 @@ class Standstill:
             self._queue = work.memo.roll.only_queue()
 
 
-def can_stand_still(policy: Policy) -> bool:
-    """Whether a cycle under this policy may ever leave one behind."""
-    if policy.preempts or policy.reclaims or policy.tells_promises or policy.gates or not policy.passes_over:
-        return False
-    return policy.backfill is not Backfill.CONSERVATIVE
+class Calm:
+    """What a cycle saw that holds as long as queues and nodes stay what they are: that nothing but room and their order
+    decides who starts."""
+
+    __slots__ = ("_facts", "_static_version", "_strict")
+
+    def __init__(self, work: Work) -> None:
+        self._facts: Facts = work.snapshot.facts
+        self._static_version = work.memo.static_version
+        self._strict = frozenset(it.name for it in work.queues.values() if it.order is QueueOrder.FIFO_STRICT)
+        """Queues in which nobody passes the first."""
+
+    def is_of(self, work: Work) -> bool:
+        """Whether queues and nodes are the same."""
+        return work.snapshot.facts is self._facts and work.memo.static_version == self._static_version
+
+    def nobody_fits(self, work: Work) -> bool:
+        """Whether it is plain that there is no room for any who wait, or may pass; whatever is promised to whom."""
+        memo = work.memo
+        roll = memo.roll
+        if len(roll.open) > len(roll.unsettled) or not work.nobody_looks or work.snapshot.set_aside:
+            return False
+        if not self.is_of(work):
+            return False
+        if self._strict and roll.open:
+            return False
+        if self._strict and roll.only_queue() in self._strict:
+            kind = memo.kinds.number(roll.line()[0])
+            first = memo.demands.get(kind)
+            return first is not None and first.is_unlimited and self._find_no_room(work, (kind,))
+        return self._find_no_room(work, roll.by_kind) and self._find_no_room(work, roll.unsettled_kinds)
+
+    def _find_no_room(self, work: Work, kinds: Iterable[int]) -> bool:
+        """Whether no group of these kinds does, as far as that is plain."""
+        known, version, most = work.memo.demands.get, self._static_version, work.room.most()
+        for kind in kinds:
+            kept = known(kind)
+            if kept is None or kept.checked_at != version:
+                return False
+            for column, units in kept.largest:
+                if units > most[column]:
+                    break
+            else:
+                if not work.room.holds_less(kept.whole):
+                    return False
+        return True
+
+
+def is_plain(policy: Policy) -> bool:
+    """Whether anything of this may be left behind by a cycle under this policy."""
+    return policy.passes_over and not (policy.preempts or policy.reclaims or policy.tells_promises or policy.gates)
 
 
 def left_behind(
@@ -145,6 +192,8 @@ def left_behind(
     """After a cycle of one line, kept by kind; None if it cannot be told what it means for the next. `head` is the one
     in a strict queue whom nobody passes."""
     if not census.is_in_order or not work.nobody_looks or calendar.windows.windows:
+        return None
+    if work.policy.backfill is Backfill.CONSERVATIVE:
         return None
     if census.begun or census.admitted or census.whole or census.not_now or census.drained:
         return None

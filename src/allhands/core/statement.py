@@ -62,8 +62,17 @@ class Statement:
         """Something else was done (a charge, a count): how to take it back."""
         self._undo.append(undo)
 
+    def close(self) -> None:
+        """The cycle is over: nothing is taken back any more, and nothing is kept alive for that."""
+        self._undo.clear()
+        self._placed = _nobody_counts
+
     def _unplace(self, state: ShapeState, picks: Sequence[int], noticed: bool) -> None:
         self._room.take(state.request, picks, -1)
         if noticed:
             for row in reversed(picks):
                 self._placed(state, row, -1)
+
+
+def _nobody_counts(state: ShapeState, row: int, sign: int) -> None:
+    """In place of the cycle's own count once the cycle is over."""

@@ -82,6 +82,10 @@ class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     topology: TopologyRule | None = None
 
     def __post_init__(self) -> None:
+        if not (
+            self.min_count < 0 or self.task_minimums or self.children or self.min_children or self.max_count is not None
+        ):
+            return  # as for each of a hundred thousand pods that stand alone
         where = f'sub-group "{self.name}"' if self.name else "group"
         if self.min_count < 0:
             raise ValueError(f"{where}: the minimum must not be negative, got {self.min_count}")
@@ -114,21 +118,31 @@ class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def shortfalls(self, counts: Mapping[Slot, int]) -> tuple[Shortfall, ...]:
         """Every minimum that these members do not reach; empty exactly if the group is whole."""
-        names = {part.name for part in self.walk()}
-        inside = {slot: count for slot, count in counts.items() if slot.subgroup in names}
+        by_part: dict[str, dict[str, int]] = {}
+        for slot, count in counts.items():
+            tasks = by_part.setdefault(slot.subgroup, {})
+            tasks[slot.task] = tasks.get(slot.task, 0) + count
+        return tuple(self._shortfalls(by_part)[0])
+
+    def _shortfalls(self, by_part: Mapping[str, Mapping[str, int]]) -> tuple[list[Shortfall], dict[str, int]]:
+        """What it lacks, and how many members of each task it has, those of the parts below included."""
+        of_children = [child._shortfalls(by_part) for child in self.children]
+        members = dict(by_part.get(self.name, {}))
+        for _, below in of_children:
+            for task, count in below.items():
+                members[task] = members.get(task, 0) + count
         missing = [
             Shortfall(self.name, minimum.task, "pods", have, minimum.min_count)
             for minimum in self.task_minimums
-            if (have := sum(count for slot, count in inside.items() if slot.task == minimum.task)) < minimum.min_count
+            if (have := members.get(minimum.task, 0)) < minimum.min_count
         ]
-        if (members := sum(inside.values())) < self.min_count:
-            missing.append(Shortfall(self.name, "", "pods", members, self.min_count))
-        of_children = [child.shortfalls(inside) for child in self.children]
-        whole = sum(not lacking for lacking in of_children)
+        if (total := sum(members.values())) < self.min_count:
+            missing.append(Shortfall(self.name, "", "pods", total, self.min_count))
+        whole = sum(not lacking for lacking, _ in of_children)
         if whole < self.required_children:
             missing.append(Shortfall(self.name, "", "sub-groups", whole, self.required_children))
-            missing.extend(shortfall for lacking in of_children for shortfall in lacking)
-        return tuple(missing)
+            missing.extend(shortfall for lacking, _ in of_children for shortfall in lacking)
+        return missing, members
 
     def is_whole(self, counts: Mapping[Slot, int]) -> bool:
         return not self.shortfalls(counts)
@@ -165,21 +179,25 @@ class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.members.name:
             raise ValueError(f'pod-group "{self.key}": its outermost part must have no name, got "{self.members.name}"')
         seen = set()
-        for part in self.members.walk():
+        for part in self.members.walk() if self.members.children else ():
             if part.name in seen:
                 raise ValueError(f'pod-group "{self.key}": sub-group "{part.name}" is defined twice')
             seen.add(part.name)
-        if len(set(self.accounts)) < len(self.accounts):
+        if self.accounts and len(set(self.accounts)) < len(self.accounts):
             raise ValueError(f'pod-group "{self.key}": an account is charged twice: {", ".join(self.accounts)}')
         if self.expected_duration_seconds is not None and self.expected_duration_seconds < 0:
             raise ValueError(f'pod-group "{self.key}": negative duration {self.expected_duration_seconds} s')
+        if self.start_timeout_seconds is not None or self.min_run_seconds or self.grace_seconds is not None:
+            self._check_durations()
+        names = [name for name, _ in self.features] if self.features else []
+        if names != sorted(set(names)):
+            raise ValueError(f'pod-group "{self.key}": features must be sorted and distinct, got {", ".join(names)}')
+
+    def _check_durations(self) -> None:
         for what in ("start_timeout_seconds", "min_run_seconds", "grace_seconds"):
             seconds = getattr(self, what)
             if seconds is not None and seconds < 0:
                 raise ValueError(f'pod-group "{self.key}": {what} must not be negative, got {seconds}')
-        names = [name for name, _ in self.features]
-        if names != sorted(set(names)):
-            raise ValueError(f'pod-group "{self.key}": features must be sorted and distinct, got {", ".join(names)}')
 
     @property
     def key(self) -> str:

@@ -26,7 +26,7 @@ from allhands.sim.history import History, Moment, Ran
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from allhands.core.plan import Hold, Plan
+    from allhands.core.plan import Bind, Hold, Plan
     from allhands.core.policy import Policy
     from allhands.core.snapshot import Snapshot
     from allhands.model.resources import ResourceVector
@@ -240,10 +240,11 @@ class DecisionSimulator:
             self._check(snapshot, plan, self._now)
         if self._discipline.redecides is not Redecides.EVERYTHING:
             for start in plan.starts:
-                self._bind(self._live[start.group], {bind.uid: bind.node for bind in start.binds})
+                self._bind(self._live[start.group], start.binds)
         return plan
 
-    def _bind(self, live: _Live, nodes: dict[str, str]) -> None:
+    def _bind(self, live: _Live, binds: Sequence[Bind]) -> None:
+        nodes = {bind.uid: bind.node for bind in binds}
         for pod in live.pods:
             running = msgspec.structs.replace(
                 pod, node_name=nodes[pod.uid], phase=PodPhase.RUNNING, started_at_seconds=self._now

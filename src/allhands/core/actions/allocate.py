@@ -66,10 +66,12 @@ class Refusal(NamedTuple):
 class KeptDemand:
     """A demand that holds from cycle to cycle: of groups that pay in one way, on any nodes."""
 
-    __slots__ = ("checked_at", "demand", "is_unlimited", "largest", "whole")
+    __slots__ = ("checked_at", "demand", "is_unlimited", "largest", "no_room", "whole")
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: Demand, kind: int) -> None:
         self.demand = demand
+        self.no_room = Refusal(NO_ROOM, for_room=True, option=demand.options[0], part=demand.part, kind=kind)
+        """What those are told who lack nothing but room, where only the reason is asked for."""
         bill = demand.options[0].bill
         self.is_unlimited = bill.refused is None and not (bill.headrooms or bill.chains or bill.steps)
         """Whether its queues never refuse it."""
@@ -99,6 +101,8 @@ class Allocate:
         """Signature -> class of groups, as far as that is known and all there is to a class."""
         self.hopeless: set[Class] = set()
         """Classes that are refused whoever asks: whatever happens in this action makes no room for them."""
+        self._hopeful: tuple[int, list[int]] | None = None
+        """The last answer of `hopeful`, and at which position of the room's log it was given."""
         self._explains = work.policy.explains
 
     def start(self, entry: GroupEntry, *, charged: bool = True) -> Start | Refusal:
@@ -156,7 +160,7 @@ class Allocate:
             return False
         if not room.holds_none(kept.largest) and not room.holds_less(kept.whole):
             return False
-        self._refused[alike] = (calendar.last_fall_before_end(entry), self._no_room(kept, alike))
+        self._refused[alike] = (calendar.last_fall_before_end(entry), kept.no_room)
         return True
 
     @property
@@ -171,10 +175,17 @@ class Allocate:
             return None
         return -1 if known[0] == FROM_THE_START else known[0] - self._work.now
 
-    def hopeful(self, kinds: Iterable[int]) -> list[int]:
-        """Of these classes, those of which it is not plain that all are refused."""
-        known, hopeless, room = self._kept.get, self.hopeless, self._work.room
-        version, most = self._work.memo.static_version, room.most()
+    def hopeful(self) -> list[int]:
+        """Of the classes in line, those of which it is not plain that all are refused. Nothing that happens in this
+        action makes room, so nobody else becomes one of them."""
+        work, room = self._work, self._work.room
+        kinds: Iterable[int] = work.memo.roll.by_kind
+        if self._hopeful is not None:
+            if self._hopeful[0] == len(room.log):
+                return self._hopeful[1]
+            kinds = self._hopeful[1]
+        known, hopeless = self._kept.get, self.hopeless
+        version, most = work.memo.static_version, room.most()
         found = []
         for kind in kinds:
             if kind in hopeless:
@@ -188,11 +199,28 @@ class Allocate:
                     hopeless.add(kind)
                     break
             else:
-                if room.holds_less(kept.whole):
+                if kept.whole and room.holds_less(kept.whole):
                     hopeless.add(kind)
                 else:
                     found.append(kind)
+        self._hopeful = (len(room.log), found)
         return found
+
+    def note_kept_away(self, kinds: Iterable[int]) -> None:
+        """Of these classes, those who end after all that was promised has begun are refused where it is plain that they
+        find no room beside it."""
+        calendar, refused = self._calendar, self._refused
+        if self._explains or calendar.tiers.is_open or calendar.windows.windows:
+            return
+        after = calendar.tiers.last_moment
+        most, together = calendar.tiers.beside_all()
+        known, version = self._kept.get, self._work.memo.static_version
+        for kind in kinds:
+            kept = known(kind)
+            if kept is None or kind in refused or kept.checked_at != version or not kept.is_unlimited:
+                continue
+            if _is_more(kept.largest, most) or _is_more(kept.whole, together):
+                refused[kind] = (after, kept.no_room)
 
     def demand(self, entry: GroupEntry) -> Demand | Refusal:
         alike = self._class_of(entry)
@@ -209,7 +237,7 @@ class Allocate:
         if not self._keeps or not isinstance(alike, int) or isinstance(found, Refusal):
             return found
         if len(found.options) == 1 and found.options[0].rows is None:
-            self._kept[alike] = KeptDemand(found)
+            self._kept[alike] = KeptDemand(found, alike)
         return found
 
     def _plainly_refused(self, alike: Class, *, charged: bool) -> KeptDemand | None:
@@ -227,15 +255,10 @@ class Allocate:
     def _refused_at_once(self, alike: Class, *, charged: bool) -> Refusal | None:
         """The refusal for want of room, where only the reason is asked for and that is plain to see."""
         kept = self._plainly_refused(alike, charged=charged)
-        if kept is None or not isinstance(alike, int):
+        if kept is None:
             return None
-        refusal = self._no_room(kept, alike)
-        self._refused[alike] = (FROM_THE_START, refusal)
-        return refusal
-
-    def _no_room(self, kept: KeptDemand, kind: Class) -> Refusal:
-        assert isinstance(kind, int)
-        return Refusal(NO_ROOM, for_room=True, option=kept.demand.options[0], part=kept.demand.part, kind=kind)
+        self._refused[alike] = (FROM_THE_START, kept.no_room)
+        return kept.no_room
 
     def _holds_none(self, room: Room, entry: GroupEntry) -> bool:
         """Whether only the reason is asked for, and that is plain to see in this room."""
@@ -366,3 +389,11 @@ class Allocate:
         """Whether what is placed later could help it: pods that want to be near others."""
         is_dynamic = self._work.is_dynamic
         return any(is_dynamic(members.shape) for members in entry.pending)
+
+
+def _is_more(amounts: Request, than: list[int]) -> bool:
+    """Of some resource."""
+    for column, units in amounts:  # noqa: SIM110 - asked for every class in line; a generator costs more than all else
+        if units > than[column]:
+            return True
+    return False

@@ -12,6 +12,7 @@ from allhands.model.time_text import utc_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from allhands.core.facts import Facts
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
     from allhands.model.reason import Explanation
@@ -30,13 +31,17 @@ class Census(NamedTuple):
     """They hold room and are asked to leave, since their queue is being emptied."""
     is_in_order: bool = False
     """Whether those who wait are in the order of the policy already."""
+    is_draining: bool = False
+    """Whether some queue is being emptied."""
 
 
 def take_census(work: Work) -> Census:
-    draining = _draining(work)
+    draining = work.memo.draining_of(work.snapshot, _draining)
     if draining:
-        return _asked_about(work.snapshot.groups.values(), work, draining)
+        return _asked_about(work.snapshot.groups.values(), work, draining)._replace(is_draining=True)
     roll = work.memo.roll
+    if not roll.open and not work.policy.explains:
+        return Census([], [], roll.line(), [], [], [], is_in_order=True)
     found = _asked_about([roll.open[key] for key in sorted(roll.open)], work, draining)
     line = roll.line()
     if found.waiting:
@@ -72,9 +77,9 @@ def _asked_about(entries: Iterable[GroupEntry], work: Work, draining: Mapping[st
     return census
 
 
-def _draining(work: Work) -> dict[str, Explanation]:
+def _draining(facts: Facts) -> dict[str, Explanation]:
     """Accounts from which running groups are asked to leave: queues that are being drained, and all below them."""
-    accounts = {account.name: account for account in work.snapshot.facts.accounts}
+    accounts = {account.name: account for account in facts.accounts}
     emptied = {it.name for it in accounts.values() if isinstance(it, Queue) and it.state.empties}
     found: dict[str, Explanation] = {}
     for name in sorted(accounts) if emptied else ():

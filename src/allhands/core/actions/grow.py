@@ -66,6 +66,8 @@ class _Growth:
         self._counts: dict[Slot, int] = dict(entry.present)
         self._rows: dict[str, list[int]] = {}
         """Where the members of each sub-group are."""
+        self._new_rows: dict[str, list[int]] = {}
+        """Of those that were placed in this cycle."""
         self._binds: list[Bind] = []
         self._prepare: list[object] = []
         self._why: Explanation | None = None
@@ -94,6 +96,7 @@ class _Growth:
     def _count(self, slot: Slot, rows: list[int]) -> None:
         self._counts[slot] = self._counts.get(slot, 0) + len(rows)
         self._rows.setdefault(slot.subgroup, []).extend(rows)
+        self._new_rows.setdefault(slot.subgroup, []).extend(rows)
 
     def _grow(self, part: SubGroup, within: Rows | None, above: tuple[SubGroup, ...]) -> None:
         path = (*above, part)
@@ -114,6 +117,7 @@ class _Growth:
         if part.count > self._most(path):
             self._refuse(self._why_at_most())
             return False
+        within = self._near_begun(child, within)
         for option in self._allocate.options(self._entry, part):
             if (why := self._allocate.refusal(option)) is not None:
                 self._refuse(why)
@@ -240,6 +244,17 @@ class _Growth:
                 high = trial - 1
             trial = (low + high + 1) // 2
         return low
+
+    def _near_begun(self, child: SubGroup, within: Rows | None) -> Rows | None:
+        """Placing a part looks where its bound members are; those that got their places a moment ago are not among them
+        yet, and must not be left alone either. Of what is nested in it this may exclude more than it must: then it
+        comes with the next cycle."""
+        for part in child.walk():
+            if part.topology is not None and part.topology.mode is TopologyMode.HARD:
+                names = {below.name for below in part.walk()}
+                if here := [row for name, rows in self._new_rows.items() if name in names for row in rows]:
+                    within = _both(allowed_around(self._work.topology, part.topology, here), within)
+        return within
 
     def _inside(self, part: SubGroup, within: Rows | None) -> Rows | None:
         """Where members of a part may go whose rule is hard."""

@@ -58,11 +58,13 @@ class Lane:
         assert isinstance(self._entries, Line)
         self._next = bisect_right(self._entries.places, place)
 
-    def close(self) -> Sequence[GroupEntry]:
-        """Those that have not been given: nobody is given any more."""
-        behind = self._entries[self._next :]
+    def behind(self) -> Sequence[GroupEntry]:
+        """Those that have not been given."""
+        return self._entries[self._next :]
+
+    def close(self) -> None:
+        """Nobody is given any more."""
         self._next = len(self._entries)
-        return behind
 
 
 class SharedLane(Lane):
@@ -93,10 +95,11 @@ class SharedLane(Lane):
                 return self._lines[key].popleft()
         return None
 
-    def close(self) -> Sequence[GroupEntry]:
-        behind = [entry for line in self._lines.values() for entry in line]
+    def behind(self) -> Sequence[GroupEntry]:
+        return [entry for line in self._lines.values() for entry in line]
+
+    def close(self) -> None:
         self._heap.clear()
-        return behind
 
     def _share(self, key: UsageKey) -> int:
         return self._tenants.share(key) + self._past.get(key, 0)
@@ -161,7 +164,15 @@ class Lanes:
     def refused(self, entry: GroupEntry) -> Sequence[GroupEntry]:
         """The group did not start; in a strict queue nobody may pass it: those behind it, who wait for it now."""
         lane = self._lanes[entry.group.queue]
-        return lane.close() if lane.is_strict else ()
+        if not lane.is_strict:
+            return ()
+        behind = lane.behind()
+        lane.close()
+        return behind
+
+    def close(self, queue: str) -> None:
+        """Nobody of this queue is given any more."""
+        self._lanes[queue].close()
 
     def _stray(self) -> str | None:
         return self._strays[-1] if self._strays else None

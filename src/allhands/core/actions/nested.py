@@ -93,7 +93,11 @@ def _place_as_planned(
     within: Rows | None,
     picks: list[tuple[Take, list[int]]],
 ) -> bool:
+    """Parts below it first, as it was planned: its own members may be anywhere in it, and must not take their room."""
     domain = plan.get(part.name)
+    inside = Region(work, domain, within).rows
+    if not all(_place_as_planned(work, entry, child, plan, inside, picks) for child in part.children):
+        return False
     near: list[int] = []
     if part.takes and not is_closest(work.topology, domain):
         node = work.snapshot.pods.node
@@ -104,4 +108,4 @@ def _place_as_planned(
         if not chosen:
             return False
         picks.append((take, chosen))
-    return all(_place_as_planned(work, entry, child, plan, region.rows, picks) for child in part.children)
+    return True

@@ -14,6 +14,7 @@ import numpy as np
 from allhands.core.calendar.counting import LEAST_WORK, WORK_PER_GROUP, WORK_PER_PROMISE, Budget
 from allhands.core.calendar.drain import chosen_room
 from allhands.core.calendar.estimates import FOREVER, Estimates
+from allhands.core.calendar.found_before import FoundBefore
 from allhands.core.calendar.future import Future
 from allhands.core.calendar.kinds import Kinds
 from allhands.core.calendar.promises import Promises
@@ -75,8 +76,8 @@ class Calendar:
         per_group = WORK_PER_PROMISE if is_conservative else WORK_PER_GROUP
         self.budget = Budget(max(policy.max_reservations * per_group, LEAST_WORK))
         self.kinds = Kinds(self.windows, work.memo.kinds)
-        self._known: dict[int, list[tuple[int, Found | None]]] = {}
-        """What was found for each kind of group, and for how long a run; None if there is no room for it at all."""
+        self._known: dict[int, FoundBefore] = {}
+        """What was found for each kind of group."""
         self._has_time: set[int] = set()
         """Kinds of groups for one of which at least a time was found."""
         self._last_time = 0
@@ -84,14 +85,15 @@ class Calendar:
         self._soon: Soon | None = None
         self.plainly_promised: GroupEntry | None = None
         """Who was promised room in the plain case."""
-        self._timed_at = -1
-        self._is_timed = False
+        self._is_timed: bool | None = None
+        """Whether all that is known so far ends at a known time: what runs, and so many starts and promises."""
+        self._timed = (0, 0)
         self._started: list[tuple[GroupEntry, Placed]] = []
         self._running: Running | None = None
         self._search: Search | None = None
         self._searched_after = -1
-        most = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: policy.max_reservations}
-        self._times_left = self._drains_left = most[policy.backfill]
+        most = policy.max_reservations if is_conservative else int(policy.backfill is Backfill.EASY)
+        self._times_left = self._drains_left = most
         for window in self.windows.amounts():
             self._keep_amount(window)
 
@@ -201,18 +203,18 @@ class Calendar:
         """When it fits. Never earlier than one before it that asked for the same, for no longer a time."""
         entry = blocked.entry
         seconds = self.estimates.duration(entry.group)
-        known = self._known.setdefault(blocked.kind, [])
-        length, hint = FOREVER if seconds is None else seconds, self._last_time
-        for other, found in known:
-            if other <= length:
-                if found is None or not found.is_known:
-                    return Ask(entry, blocked.part, blocked.within, seconds), found
-                not_before = max(not_before, found.time)
-            hint = max(hint, found.time) if found is not None and found.is_known else hint
+        known = self._known.get(blocked.kind)
+        if known is None:
+            known = self._known[blocked.kind] = FoundBefore()
+        length = FOREVER if seconds is None else seconds
+        if (hopeless := known.hopeless(length)) is not None:
+            return Ask(entry, blocked.part, blocked.within, seconds), hopeless[0]
+        not_before = max(not_before, known.not_before(length))
+        hint = max(self._last_time, known.latest)
         ask = Ask(entry, blocked.part, blocked.within, seconds, self.windows.entitled(entry), not_before, hint)
         found = self.search_for(entry).earliest(ask)
         if found is not None or self.budget.left > 0:
-            known.append((length, found))
+            known.add(length, found)
         if found is not None:
             self.found[entry.group.key] = found
             if found.is_known:
@@ -263,13 +265,15 @@ class Calendar:
         """
         if self._explains:
             return False
-        # Nothing that has started or was promised is taken back, so they are counted only.
-        seen = len(self._started) + len(self.promises)
-        if self._timed_at != seen:
-            self._timed_at = seen
-            is_timed = not self.soon.has_unknown
-            is_timed = is_timed and all(self.end_of(entry) < FOREVER for entry, _ in self._started)
-            self._is_timed = is_timed and all(it.end < FOREVER for it in self.promises)
+        if self._is_timed is None:
+            self._is_timed = not self.soon.has_unknown
+        # Nothing that has started or was promised is taken back, so each is looked at once.
+        starts, promises = self._timed
+        if self._is_timed and (starts < len(self._started) or promises < len(self.promises)):
+            self._timed = (len(self._started), len(self.promises))
+            self._is_timed = all(self.end_of(entry) < FOREVER for entry, _ in self._started[starts:]) and all(
+                it.end < FOREVER for it in self.promises.since(promises)
+            )
         return self._is_timed
 
     def _promise_soon(self, blocked: Blocked) -> bool:

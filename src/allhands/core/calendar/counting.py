@@ -54,10 +54,12 @@ class Count:
         releases, room = future.releases, future.main
         self.is_summed = len(releases.node) <= COUNTED_PODS
         self._by_time: Column = np.zeros(0, dtype=np.int64)
-        """How many fit now and after each release, if nothing were promised."""
+        """How many fit now and after each release, if nothing were promised; empty where it is written out already."""
         self.enough_at = 0
         """Before this, too few fit wherever they were put."""
-        if self.is_summed:
+        if (profile := future.profile()) is not None:
+            self.enough_at = profile.enough_at(state, need)
+        elif self.is_summed:
             self._by_time = releases.fits_by_time(room, state.request, state.static, need)
             index = int(np.searchsorted(self._by_time, need))
             if index:
@@ -66,6 +68,8 @@ class Count:
     def fits(self, start: int, end: int, entitled: tuple[int, ...]) -> bool:
         """Whether so many fit from `start` to `end`."""
         future = self._future
+        if (profile := future.profile()) is not None:
+            return profile.holds(self.state, self.need, start, end)
         total = int(self._by_time[np.searchsorted(future.releases.times, start, side="right")])
         if total < self.need:
             return False

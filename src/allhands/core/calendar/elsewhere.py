@@ -21,7 +21,8 @@ class OtherRoom(Room):
     """A room of the same nodes, at first with the same amounts free, and with a log of its own."""
 
     def __init__(self, main: Room) -> None:
-        vars(self).update(vars(main))
+        self.columns = main.columns
+        self.shares = main.shares
         self.free = main.free.copy()
         self.log = []
         self._most = self._together = None

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from allhands.core.calendar.elsewhere import OtherRoom, WorkElsewhere
+from allhands.core.calendar.profile import profile_of
 
 if TYPE_CHECKING:
+    from allhands.core.calendar.profile import Profile
     from allhands.core.calendar.promises import Promises
     from allhands.core.calendar.releases import Releases
     from allhands.core.calendar.windows import Windows
@@ -41,6 +43,10 @@ class Future:
         self._narrowed: Rows = NONE
         """Nodes on which promises or windows count at the moment that is looked at."""
         self._promised: _Promised | None = None
+        self._profile: tuple[Profile | None, Promises, int] | None = None
+        """With which promises, and after which tries in the room now."""
+        self._profiled = 0
+        """How many promises are in it."""
 
     def look(self, start: int, end: int, entitled: tuple[int, ...] = ()) -> None:
         """Makes the room that of a run from `start` to `end` by somebody who is entitled to these windows."""
@@ -63,8 +69,23 @@ class Future:
             room.free[:, narrowed] = seen.least
         room.forget_most()
 
+    def profile(self) -> Profile | None:
+        """The same written out for all moments, with all promises; None if there are windows, or too much to write."""
+        known = self._profile
+        if known is None or known[1] is not self.promises or known[2] != len(self.main.log):
+            made = None if self._windows.windows else profile_of(self.main.free, self.releases)
+            known = self._profile = (made, self.promises, len(self.main.log))
+            self._profiled = 0
+        profile = known[0]
+        if profile is not None and self._profiled < len(self.promises):
+            profile.keep(self.promises.since(self._profiled))
+            self._profiled = len(self.promises)
+        return profile
+
     def free_at(self, time: int) -> Column:
         """(R, N): what is free at that moment, promises kept. Windows that close nodes are not in it."""
+        if (profile := self.profile()) is not None:
+            return profile.at(time)
         self._move(time)
         free: Column = self.main.free + self._given_back
         for promise in self.promises:

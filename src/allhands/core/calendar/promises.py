@@ -73,6 +73,10 @@ class Promises:
     def __iter__(self) -> Iterator[Promise]:
         return iter(self._all)
 
+    def since(self, number: int) -> list[Promise]:
+        """Without the first so many."""
+        return self._all[number:]
+
     def copy(self) -> Promises:
         """Another list; the two part ways from here."""
         twin = Promises(self._resources)

@@ -49,7 +49,8 @@ class Releases:
         starts = np.flatnonzero(np.diff(of_pods, prepend=-1)) if of_pods.size else np.zeros(0, dtype=np.int64)
         self.times: Column = of_pods[starts]
         self.first = np.append(starts, of_pods.size)
-        self._columns: list[int] = np.flatnonzero(units.any(axis=0)).tolist()
+        self.columns: list[int] = np.flatnonzero(units.any(axis=0)).tolist()
+        """Resources of which anything is given back."""
         self._by_row: tuple[Rows, Rows] | None = None
         self._given_back: Column | None = None
         self._freed: Column | None = None
@@ -67,7 +68,7 @@ class Releases:
         """Adds to (R, N) columns what those pods give back, and says on which rows, some more than once."""
         of = self.pods(low, high)
         rows, shapes = self.node[of], self.shape[of]
-        for column in self._columns:
+        for column in self.columns:
             np.add.at(to[column], rows, sign * self.units[shapes, column])
         return rows
 
@@ -152,16 +153,18 @@ class Running:
         rows = np.fromiter((row for entry in self.entries for row in entry.bound), dtype=np.int64, count=sum(counts))
         runs = np.repeat(np.arange(len(counts)), counts)
         self.ends = self._ends(estimates, self._pods.since[rows], runs)
-        leaving = np.fromiter((row for entry in self.entries for row in entry.leaving), dtype=np.int64)
-        # Each pod that leaves is a run of its own.
-        rows, runs = np.append(rows, leaving), np.append(runs, len(self.entries) + np.arange(len(leaving)))
-        self.all_ends = np.append(self.ends, leaving_ends(self._pods.since[leaving], work.now))
-        self._all_keys = self.keys + [self._pods.keys[row] for row in leaving.tolist()]
+        self.all_ends, self._all_keys = self.ends, self.keys
+        if any(entry.leaving for entry in self.entries):
+            leaving = np.fromiter((row for entry in self.entries for row in entry.leaving), dtype=np.int64)
+            # Each pod that leaves is a run of its own.
+            rows, runs = np.append(rows, leaving), np.append(runs, len(self.entries) + np.arange(len(leaving)))
+            self.all_ends = np.append(self.ends, leaving_ends(self._pods.since[leaving], work.now))
+            self._all_keys = self.keys + [self._pods.keys[row] for row in leaving.tolist()]
         nodes = self._pods.node[rows].astype(np.int64)
         here = nodes >= 0
         self._runs, self._nodes = runs[here], nodes[here]
         self._shapes = self._pods.shape[rows[here]].astype(np.int64)
-        self._units = _units(self._pods.shapes, self._columns.column_by_resource)
+        self._units = work.memo.runs.table(self._pods.shapes, self._columns.column_by_resource, _units)
 
     def _ends(self, estimates: Estimates, since: Column, runs: Rows) -> Column:
         """From FOREVER on, in the order of their starts, for those whose end nobody knows."""
@@ -216,7 +219,9 @@ class Running:
             _joined(self._nodes, nodes),
             _joined(self._shapes, shapes),
             self._all_keys + keys,
-            np.concatenate((self._units, _units(new_shapes, self._columns.column_by_resource))),
+            self._units
+            if not new_shapes
+            else np.concatenate((self._units, _units(new_shapes, self._columns.column_by_resource))),
         )
 
 

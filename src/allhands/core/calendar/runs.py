@@ -15,10 +15,10 @@ from allhands.core.columns import ABSURD_UNITS
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from allhands.core.calendar.estimates import Estimates
-    from allhands.core.columns import Request
+    from allhands.core.columns import Column, Request
     from allhands.core.facts import Facts
     from allhands.core.roll import Roll
     from allhands.core.snapshot import GroupEntry
@@ -60,6 +60,7 @@ class Runs:
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
         self._units: dict[str, Request] = {}
+        self._table: tuple[Sequence[PodShape], Column] | None = None
         self._facts: Facts | None = None
         self._now = 0
         self._stale: dict[str, None] | None = None
@@ -141,6 +142,18 @@ class Runs:
         pods = [(int(table.node[row]), table.shapes[int(table.shape[row])]) for row in entry.bound]
         held = tuple((node, self.units(shape, columns)) for node, shape in pods if node >= 0)
         return Run(entry, min(max(start, -LONGEST_SECONDS), LONGEST_SECONDS), held)
+
+    def table(
+        self,
+        shapes: Sequence[PodShape],
+        columns: Mapping[str, int],
+        make: Callable[[Sequence[PodShape], Mapping[str, int]], Column],
+    ) -> Column:
+        """What pods of all these shapes give back, as it was made for the same shapes before. Never written to."""
+        # They are replaced when there are more, so that their identity tells whether they are the same.
+        if self._table is None or self._table[0] is not shapes:
+            self._table = (shapes, make(shapes, columns))
+        return self._table[1]
 
     def units(self, shape: PodShape, columns: Mapping[str, int]) -> Request:
         """What a pod gives back, as the world counts it."""

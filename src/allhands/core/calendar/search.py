@@ -7,6 +7,7 @@ a placement by the code that places groups, or, where only numbers decide, a cou
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from allhands.core.topology.search import left_over, outermost
 if TYPE_CHECKING:
     from allhands.core.calendar.counting import Budget
     from allhands.core.calendar.future import Future
+    from allhands.core.calendar.profile import Profile
     from allhands.core.calendar.windows import Windows
     from allhands.core.columns import Column, Rows
     from allhands.core.gang import Part
@@ -52,7 +54,8 @@ class Ask(NamedTuple):
 
 class Found(NamedTuple):
     """`time` from FOREVER on means that nobody knows it: `after` is the group that prevents it. Otherwise `after` is
-    whose end it takes. `domains` of those that would do could hold the group then, if it asks for one."""
+    whose end it takes. `domains` of those that would do could hold the group then, if it asks for one. Neither is
+    worked out where nothing is explained."""
 
     time: int
     rows: Rows
@@ -77,8 +80,11 @@ class Search:
         self._budget = budget
         self._placed: tuple[int, Rows, Column] | None = None
         """The last placement that succeeded, and its time."""
-        self._known_times: Column | None = None
+        self._known_times: list[int] | None = None
+        self._starts: list[int] = []
+        """When promises begin, each once; as far as they are in the times."""
         self._promises_seen = 0
+        self._explains = work.policy.explains
         self._counts: dict[tuple[str, int], Count] = {}
 
     def earliest(self, ask: Ask) -> Found | None:
@@ -86,32 +92,47 @@ class Search:
         counts = self._counts_of(ask)
         times = self._times()
         enough = max((count.enough_at for count in counts), default=0)
-        low = int(np.searchsorted(times, max(ask.not_before, enough)))
-        hint = int(np.searchsorted(times, ask.hint))
-        attempt = _Attempt(self, ask, counts[0] if self._is_plain(ask, counts) else None, times)
-        for first, after in pairwise([low, *self._cuts(ask, times, low)[:HOLES_TRIED], len(times)]):
+        low = bisect_left(times, max(ask.not_before, enough))
+        hint = bisect_left(times, ask.hint)
+        plain = counts[0] if self._is_plain(ask, counts) else None
+        attempt = _Attempt(self, ask, plain, times)
+        for first, after in pairwise([low, *self._cuts(ask, times, low), len(times)]):
             index = attempt.first_fit(first, after, hint)
-            if index is not None and self.place(ask, int(times[index])):
-                return self._found(ask, int(times[index]))
+            if index is not None and self.place(ask, times[index], plain):
+                return self._found(ask, times[index])
         return None
 
-    def _times(self) -> Column:
+    def _times(self) -> list[int]:
         """When room comes free."""
         promises = self.future.promises
-        if self._known_times is None or self._promises_seen != len(promises):
-            more = np.array(self._windows.ends(), dtype=np.int64)
-            self._known_times = np.unique(np.concatenate((self.future.releases.times, promises.end, more)))
-            self._promises_seen = len(promises)
-        return self._known_times
+        times = self._known_times
+        if times is None or self._promises_seen > len(promises):
+            ends = [*self.future.releases.times.tolist(), *self._windows.ends()]
+            times = self._known_times = sorted(set(ends))
+            self._starts, self._promises_seen = [], 0
+        for promise in promises.since(self._promises_seen):
+            _insert(times, promise.end)
+            _insert(self._starts, promise.start)
+        self._promises_seen = len(promises)
+        return times
 
-    def _cuts(self, ask: Ask, times: Column, low: int) -> list[int]:
-        """Where in `times` less room may be left than before."""
-        if ask.seconds is None:
+    def _cuts(self, ask: Ask, times: list[int], low: int) -> list[int]:
+        """Where in `times` less room may be left than before: the first few such places behind `low`."""
+        if ask.seconds is None or low >= len(times):
             return []
-        entering = {it.start for it in self.future.promises if it.window not in ask.entitled}
-        entering |= {it.start for it in self._windows.windows if it.number not in ask.entitled}
-        moments = np.array(sorted(start - ask.seconds + 1 for start in entering), dtype=np.int64)
-        return sorted({cut for cut in np.searchsorted(times, moments).tolist() if low < cut < len(times)})
+        starts = self._starts
+        if self._windows.windows:
+            entering = {it.start for it in self.future.promises if it.window not in ask.entitled}
+            entering |= {it.start for it in self._windows.windows if it.number not in ask.entitled}
+            starts = sorted(entering)
+        cuts: list[int] = []
+        for index in range(bisect_right(starts, times[low] + ask.seconds - 1), len(starts)):
+            cut = bisect_left(times, starts[index] - ask.seconds + 1)
+            if cut == len(times) or len(cuts) == HOLES_TRIED:
+                break
+            if not cuts or cut > cuts[-1]:
+                cuts.append(cut)
+        return cuts
 
     def _counts_of(self, ask: Ask) -> list[Count]:
         """One for each shape: what would suffice if nothing were promised and only resources counted."""
@@ -135,13 +156,16 @@ class Search:
             return False
         return not (ask.part.rule is not None or ask.part.children or ask.entry.status.avoid_nodes)
 
-    def place(self, ask: Ask, time: int) -> bool:
-        """Whether it can be placed at that time. What is placed is remembered, and taken back."""
+    def place(self, ask: Ask, time: int, plain: Count | None = None) -> bool:
+        """Whether it can be placed at that time. What is placed is remembered, and taken back. `plain` is its count, if
+        that is all it takes."""
         if self._placed is not None and self._placed[0] == time:
             return True
         if not self._budget.spend(PLACE_COST):
             return False
         future = self.future
+        if plain is not None and plain.state.takes_first and (profile := future.profile()) is not None:
+            return self._fill(ask, time, plain, profile)
         future.look(time, ask.end(time), ask.entitled)
         work = future.work
         mark = work.statement.mark()
@@ -151,6 +175,18 @@ class Search:
             self._placed = (time, *amounts_of(work, ask.entry, placed))
         work.statement.rollback(mark)
         return placed is not None
+
+    def _fill(self, ask: Ask, time: int, plain: Count, profile: Profile) -> bool:
+        """The same where the first nodes with room are the best."""
+        filled = profile.fill(plain.state, plain.need, time, ask.end(time))
+        if filled is None:
+            return False
+        rows, numbers = filled
+        amounts = np.zeros((len(self._work.snapshot.columns.resources), len(rows)), dtype=np.int64)
+        for column, units in plain.state.request:
+            amounts[column] = units * numbers
+        self._placed = (time, rows, amounts)
+        return True
 
     def count(self, ask: Ask, count: Count, time: int) -> bool:
         return self._budget.spend(COUNT_COST) and count.fits(time, ask.end(time), ask.entitled)
@@ -177,6 +213,8 @@ class Search:
     def _found(self, ask: Ask, time: int) -> Found:
         assert self._placed is not None
         _, rows, amounts = self._placed
+        if not self._explains:
+            return Found(time, rows, amounts, "", None)
         releases = self.future.releases
         if time >= FOREVER:
             at = int(np.searchsorted(releases.times, time))
@@ -208,7 +246,7 @@ class Search:
 class _Attempt:
     """The tries for one ask."""
 
-    def __init__(self, search: Search, ask: Ask, count: Count | None, times: Column) -> None:
+    def __init__(self, search: Search, ask: Ask, count: Count | None, times: list[int]) -> None:
         self._search = search
         self._ask = ask
         self._count = count
@@ -240,7 +278,14 @@ class _Attempt:
         return high
 
     def _fits(self, index: int) -> bool:
-        time = int(self._times[index])
+        time = self._times[index]
         if self._count is not None:
             return self._search.count(self._ask, self._count, time)
         return self._search.place(self._ask, time)
+
+
+def _insert(into: list[int], value: int) -> None:
+    """Keeps it sorted, each value once."""
+    index = bisect_left(into, value)
+    if index == len(into) or into[index] != value:
+        into.insert(index, value)

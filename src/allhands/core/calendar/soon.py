@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from allhands.core.calendar.releases import Started
     from allhands.core.calendar.runs import End
     from allhands.core.calendar.search import Ask
-    from allhands.core.columns import Column, Request
+    from allhands.core.columns import Column, Request, Rows
     from allhands.core.work import Work
 
 MOST_NODES: Final = 64
 """With more, arrays are faster."""
 NOT_YET: Final = -(1 << 62)
+_ONLY_ROW: Final[Rows] = np.zeros(1, dtype=np.int64)
+_ONLY_ROW.setflags(write=False)
 
 
 class Soon:
@@ -60,6 +62,8 @@ class Soon:
             # Their ends are counted from now, so a second later they are others.
             self._work.wake_at(self._work.now + 1, lets_start=False)
             ends = merge(ends, sorted(self._end_of(it) for it in started))
+        if len(self._work.snapshot.columns) == 1:
+            return self._on_the_only_node(ask, ends)
         found = self._fits_after(ask, ends)
         return None if found is None else self._place(ask, *found)
 
@@ -71,6 +75,32 @@ class Soon:
             for row in picks
         )
         return started.end, entry.key, held
+
+    def _on_the_only_node(self, ask: Ask, ends: Iterable[End]) -> tuple[Found, Column] | None:
+        """The same as below where nothing but the time is to be found."""
+        work = self._work
+        (take,) = ask.part.takes
+        state = work.state(ask.entry.pending[take.members].shape)
+        free: list[int] = work.room.free[:, 0].tolist()
+        wanted = [(column, units * take.number) for column, units in state.request]
+        if not state.static.item(0) or _has_all(free, wanted):
+            return None
+        current = NOT_YET
+        for time, _, held in ends:
+            if time != current:  # all of a moment end together
+                if _has_all(free, wanted):
+                    break
+                current = time
+            for _, units in held:
+                for column, amount in units:
+                    free[column] += amount
+        if not _has_all(free, wanted):
+            return None
+        amounts = [0] * len(free)
+        for column, needed in wanted:
+            amounts[column] = needed
+        of_node = np.array([free, amounts], dtype=np.int64)
+        return Found(current, _ONLY_ROW, of_node[1, :, None], "", None), of_node[0, :, None]
 
     def _fits_after(self, ask: Ask, ends: Iterable[End]) -> tuple[int, list[list[int]], list[int]] | None:
         """The first time at which so many fit; and what is free then, and how many fit, node by node."""
@@ -141,6 +171,13 @@ def _is_plain(work: Work, ask: Ask) -> bool:
     if entry.bound or entry.status.avoid_nodes:
         return False
     return not work.state(entry.pending[part.takes[0].members].shape).is_dynamic
+
+
+def _has_all(free: list[int], wanted: list[tuple[int, int]]) -> bool:
+    for column, units in wanted:  # noqa: SIM110 - asked for every end; a generator costs more than all else
+        if free[column] < units:
+            return False
+    return True
 
 
 def _fit(free: list[int], request: Request) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from allhands.core.calendar.elsewhere import OtherRoom, WorkElsewhere
+from allhands.core.room import FEW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,20 +30,30 @@ FROM_THE_START: Final = -(1 << 62)
 """In place of a moment: everybody ends after it."""
 
 
-class Ahead(OtherRoom):
+class Ahead:
     """What will be free at the start of a promise, with the promise kept."""
 
-    def __init__(self, main: Room, promise: Promise, free: Column, counts_from: int, *, is_delicate: bool) -> None:
-        vars(self).update(vars(main))
-        self.log = []
+    __slots__ = ("counts_from", "free", "is_delicate", "promise")
+
+    def __init__(self, promise: Promise, free: Column, counts_from: int, *, is_delicate: bool) -> None:
         self.free = free
-        self._most = self._together = None
-        self._forget_recent()
+        """(R, N)."""
         self.promise = promise
         self.counts_from = counts_from
         """Who says that it ends later than this must leave it possible."""
         self.is_delicate = is_delicate
         """Whether the promise holds only as long as no pods that matter to it come near it."""
+
+    def take(self, request: Request, picks: Sequence[int], sign: int) -> None:
+        """One pod on each row of `picks`; a row may come several times. `sign` -1 gives back."""
+        if len(picks) <= FEW:
+            for row in picks:
+                for column, units in request:
+                    self.free[column, row] -= sign * units
+            return
+        rows, numbers = np.unique(np.array(picks, dtype=np.int64), return_counts=True)
+        for column, units in request:
+            self.free[column, rows] -= sign * units * numbers
 
 
 class TierRoom(OtherRoom):
@@ -90,6 +101,52 @@ class TierRoom(OtherRoom):
         self.forget_most()
 
 
+class _Stack:
+    """What is free at the start of each promise, in one table, so that what concerns many is done to all at once."""
+
+    def __init__(self) -> None:
+        self._all: list[Ahead] = []
+        self._starts: Column = np.zeros(0, dtype=np.int64)
+        self._free: Column = np.zeros((0, 0, 0), dtype=np.int64)
+        """(promises, R, N), of which each has its own part; empty as long as there is but one."""
+
+    def add(self, ahead: Ahead) -> None:
+        self._all.append(ahead)
+        number = len(self._all)
+        if number == 1:
+            return
+        if number > len(self._starts):
+            self._grow(2 * number + 6, ahead.free.shape)
+        else:
+            self._put(number - 1, ahead)
+
+    def charge(self, promise: Promise) -> None:
+        """Takes a promise off those that begin while it lasts."""
+        if len(self._all) == 1:
+            (only,) = self._all
+            if promise.start <= only.promise.start < promise.end:
+                only.free[:, promise.rows] -= promise.amounts
+            return
+        starts = self._starts[: len(self._all)]
+        during = ((starts >= promise.start) & (starts < promise.end)).nonzero()[0]
+        if during.size and self._free.shape[2] == 1:
+            self._free[during] -= promise.amounts
+        elif during.size:
+            resources = np.arange(self._free.shape[1])
+            self._free[during[:, None, None], resources[:, None], promise.rows] -= promise.amounts
+
+    def _grow(self, size: int, shape: tuple[int, ...]) -> None:
+        self._starts = np.zeros(size, dtype=np.int64)
+        self._free = np.zeros((size, *shape), dtype=np.int64)
+        for number, ahead in enumerate(self._all):
+            self._put(number, ahead)
+
+    def _put(self, number: int, ahead: Ahead) -> None:
+        self._starts[number] = ahead.promise.start
+        self._free[number] = ahead.free
+        ahead.free = self._free[number]
+
+
 class Tiers:
     """All tiers of a cycle. They are made when they are asked for, and made anew when something more is promised."""
 
@@ -97,6 +154,7 @@ class Tiers:
         self._work = work
         self._windows = windows
         self.ahead: list[Ahead] = []
+        self._stack = _Stack()
         self._moments: list[int] = sorted({it.start for it in windows.windows if it.rows.size})
         self._tiers: dict[tuple[int, tuple[int, ...]], Work] = {}
 
@@ -105,19 +163,38 @@ class Tiers:
         """Whether nothing is promised to anybody, so that all may go wherever there is room."""
         return not self._moments
 
+    @property
+    def last_moment(self) -> int:
+        """The last at which room falls, where it is not open."""
+        return self._moments[-1]
+
+    def beside_all(self) -> tuple[list[int], list[int]]:
+        """What a run that passes all moments finds at most on one node, and on all nodes together, by resource; where
+        there are no windows."""
+        least = self._work.room.free
+        for ahead in self.ahead:
+            least = np.minimum(least, ahead.free)
+        if least.shape[1] == 1:
+            most: list[int] = least[:, 0].tolist()
+            return most, [max(units, 0) for units in most]
+        return least.max(axis=1).tolist(), np.maximum(least, 0).sum(axis=1).tolist()
+
     def promise(self, promise: Promise, free: Column, *, patience: int = 1, is_delicate: bool = False) -> None:
         """Keeps this from now on. `free` is (R, N), when it begins, without the promise itself.
 
         Who wants to be done before must be so even if it takes `patience` times as long as it says.
         """
         free[:, promise.rows] -= promise.amounts
-        for ahead in self.ahead:
-            if promise.start <= ahead.promise.start < promise.end:
-                ahead.free[:, promise.rows] -= promise.amounts
+        if self.ahead:
+            self._stack.charge(promise)
         now = self._work.now
         counts_from = now + (promise.start - now) // patience if promise.start > now else promise.start
-        self.ahead.append(Ahead(self._work.room, promise, free, counts_from, is_delicate=is_delicate))
-        self._moments = sorted({*self._moments, counts_from})
+        ahead = Ahead(promise, free, counts_from, is_delicate=is_delicate)
+        self.ahead.append(ahead)
+        self._stack.add(ahead)
+        index = bisect_left(self._moments, counts_from)
+        if index == len(self._moments) or self._moments[index] != counts_from:
+            self._moments.insert(index, counts_from)
         self._tiers.clear()
 
     def _span(self, end: int) -> int:
