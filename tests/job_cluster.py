@@ -113,18 +113,18 @@ class JobCluster:
         name, phase = pod["metadata"]["name"], pod["status"].get("phase", "Pending")
         if "deletionTimestamp" in pod["metadata"]:
             if phase not in OVER:
-                await self._report(name, "Failed", 137)
+                await self.report(name, "Failed", 137)
             await self.objects.delete(PODS, name, NAMESPACE, DeleteOptions(grace_seconds=0))
         elif phase == "Pending":
             await self.objects.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": "n1"}})
-            await self._report(name, "Running", 0)
+            await self.report(name, "Running", 0)
         elif phase == "Running":
             annotations: Mapping[str, str] = pod["metadata"].get("annotations", {})
             job = pod["metadata"]["labels"]["job-name"]
             code = fate(job, int(annotations.get(INDEX, -1)), int(annotations.get(INDEX_FAILURES, 0)))
-            await self._report(name, "Failed" if code else "Succeeded", code)
+            await self.report(name, "Failed" if code else "Succeeded", code)
 
-    async def _report(self, name: str, phase: str, code: int) -> None:
+    async def report(self, name: str, phase: str, code: int) -> None:
         now = self.store.now()
         ready = {"type": "Ready", "status": "True" if phase == "Running" else "False", "lastTransitionTime": now}
         status: Manifest = {"phase": phase, "conditions": [ready]}

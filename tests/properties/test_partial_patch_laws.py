@@ -1,4 +1,4 @@
-"""A merge patch of one part alone (status, metadata, a lease's spec) gives what an update with the whole gives."""
+"""A patch of one part alone (status, metadata, a lease's spec) gives what an update with the whole gives."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 from allhands.api.patch.merge_patch import merge_patch
+from allhands.api.patch.strategic import strategic_merge_patch
 from allhands.store import InProcessObjects, Store
 from tests.depth import examples
 from tests.doubles import CountingIds, ManualClock
@@ -17,6 +18,8 @@ from tests.manifests import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from allhands.ports import PatchType
 
 JOBS = Resource("batch", "v1", "jobs")
 NODES = Resource("", "v1", "nodes")
@@ -147,16 +150,49 @@ def test_so_is_one_of_a_lease(patches: list[dict[str, Any]]) -> None:
     check_patches(LEASES, patches)
 
 
-def check_patches(resource: Resource, patches: list[dict[str, Any]]) -> None:
-    patched = InProcessObjects(Store(ManualClock(), CountingIds()))
+DIRECTIVES = st.sampled_from(
+    [
+        {"conditions": [{"$patch": "delete", "type": "Ready"}]},
+        {"conditions": [{"$patch": "replace"}, {"type": "Ready", "status": "True"}]},
+        {"$patch": "replace", "phase": "Running"},
+        {"$patch": "delete"},
+        {"$retainKeys": ["phase"], "phase": "Running"},
+        {"$setElementOrder/conditions": [{"type": "PodScheduled"}, {"type": "Ready"}]},
+    ]
+)
+
+
+@settings(max_examples=examples(150))
+@given(
+    resource=st.sampled_from([PODS, JOBS, NODES]),
+    patches=st.lists(
+        st.builds(lambda status: {"status": status}, POD_STATUS | JOB_STATUS | DIRECTIVES)
+        | st.builds(lambda status, meta: {"status": status, "metadata": meta}, POD_STATUS | JOB_STATUS, METADATA),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_so_is_a_strategic_one_of_a_status(resource: Resource, patches: list[dict[str, Any]]) -> None:
+    check_patches(resource, patches, strategic=True)
+
+
+def check_patches(resource: Resource, patches: list[dict[str, Any]], *, strategic: bool = False) -> None:
+    store = Store(ManualClock(), CountingIds())
+    schema = store.kind(resource).merge_schema
+    patched = InProcessObjects(store)
     updated = InProcessObjects(Store(ManualClock(), CountingIds()))
     namespace = "" if resource == NODES else "default"
     for objects in (patched, updated):
         done(objects.create(resource, OBJECTS[resource], namespace))
     for patch in patches:
         part = "status" if "status" in patch else ""
-        whole = merge_patch(done(updated.get(resource, "it", namespace)).manifest(), patch)
-        one = outcome(patched.patch(resource, "it", "merge", patch, namespace, subresource=part))
+        present = done(updated.get(resource, "it", namespace)).manifest()
+        try:
+            whole = strategic_merge_patch(present, patch, schema) if strategic else merge_patch(present, patch)
+        except StatusError:
+            whole = {}
+        way: PatchType = "strategic" if strategic else "merge"
+        one = outcome(patched.patch(resource, "it", way, patch, namespace, subresource=part))
         other = outcome(updated.update(resource, "it", whole, namespace, subresource=part))
         if isinstance(one, int) or isinstance(other, int):
             # Who patches and who updates may be refused in other words, but only together.

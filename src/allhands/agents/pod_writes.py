@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from allhands.agents.seen import PodSeen
     from allhands.api.document import Manifest
-    from allhands.ports import Objects
+    from allhands.ports import Head, Objects
 
 NOT_FOUND: Final = 404
 _STALE: Final = frozenset({NOT_FOUND, 409, 422})
@@ -41,7 +41,10 @@ class PodWrites:
     """`observe` and `observe_gone` show the results to whoever keeps a copy of the pods."""
 
     def __init__(
-        self, objects: Objects, observe: Callable[[bytes], None], observe_gone: Callable[[str, str], None]
+        self,
+        objects: Objects,
+        observe: Callable[[bytes, Head | None], None],
+        observe_gone: Callable[[str, str], None],
     ) -> None:
         self._objects = objects
         self._observe = observe
@@ -64,9 +67,11 @@ class PodWrites:
             raise
         self.under_way = key_of(seen.namespace, seen.name)
         try:
-            self._observe(document.raw)
+            self._observe(document.raw, document.head)
         finally:
             self.under_way = ""
+        if document.head is not None:
+            return str(document.head.version)
         return _versions.decode(document.raw).metadata.resource_version
 
     async def let_go(self, seen: PodSeen) -> None:
@@ -84,7 +89,7 @@ class PodWrites:
         if deleted.gone:
             self._observe_gone(key_of(seen.namespace, seen.name), seen.uid)
         else:
-            self._observe(deleted.document.raw)
+            self._observe(deleted.document.raw, deleted.document.head)
 
     async def _read_again(self, seen: PodSeen) -> None:
         try:
@@ -94,4 +99,4 @@ class PodWrites:
                 raise
             self._observe_gone(key_of(seen.namespace, seen.name), seen.uid)
         else:
-            self._observe(document.raw)
+            self._observe(document.raw, document.head)

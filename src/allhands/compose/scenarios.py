@@ -169,10 +169,12 @@ class _Acting:
         return ""
 
     async def _follow(self, resource: Resource, see: Callable[[Event, float], None]) -> None:
-        watch = await self._objects.watch(resource)
-        async for event in watch:
+        def take(event: Event) -> None:
             if event.type in ("ADDED", "MODIFIED", "DELETED"):
                 see(event, self._cluster.seconds)
+
+        watch = await self._objects.watch(resource)
+        await watch.feed(take)
 
     async def _outage(self, outage: Outage) -> None:
         nodes = self._scenario.nodes_in(outage)

@@ -7,7 +7,6 @@ which group a pod belongs to and which queue a group names.
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -81,31 +80,34 @@ class QueueUse(msgspec.Struct, frozen=True):
 
 
 NO_USE: Final = QueueUse()
-_HOLDING: Final = (PodPart.BOUND, PodPart.RUNS)
 _ONE_POD: Final = ((PODS, 1),)
+_PHASES: Final = tuple(Phase)
+_PENDING, _INQUEUE, _RUNNING, _UNKNOWN, _COMPLETED = range(len(_PHASES))
+"""Places in it. Enumerations are slow keys, and much is counted here."""
+_PLACES: Final = {part.value: place for place, part in enumerate(PodPart)}
+_WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = range(len(_PLACES))
+_UNDECLARED: Final = GroupShare("")
 
 
 class _Group:
-    __slots__ = ("declared", "holds", "named", "ours", "parts")
+    __slots__ = ("declared", "holds", "named", "ours", "parts", "pods")
 
     def __init__(self) -> None:
         self.declared: GroupShare | None = None
-        self.parts: Counter[PodPart] = Counter()
-        self.holds: Counter[str] = Counter()
+        self.pods = 0
+        self.parts = [0] * len(_PLACES)
+        self.holds: dict[str, int] = {}
         self.ours = 0
         self.named: dict[str, str] = {}
         """Pod -> the queue that it names."""
 
     def count(self, key: str, share: PodShare, sign: int) -> None:
-        part = share.part
-        parts = self.parts[part] + sign
-        if parts:
-            self.parts[part] = parts
-        else:
-            del self.parts[part]
+        place = _PLACES[share.part._value_]
+        self.parts[place] += sign
+        self.pods += sign
         if share.counts:
             self.ours += sign
-            if part in _HOLDING:
+            if place in (_BOUND, _RUNS):
                 _add(self.holds, share.holds.entries, sign)
                 _add(self.holds, _ONE_POD, sign)
         if share.queue and sign > 0:
@@ -115,7 +117,7 @@ class _Group:
 
     @property
     def is_empty(self) -> bool:
-        return self.declared is None and not self.parts
+        return self.declared is None and not self.pods
 
     @property
     def counts(self) -> bool:
@@ -125,28 +127,27 @@ class _Group:
     def queue(self) -> str:
         if self.declared is not None and self.declared.queue:
             return self.declared.queue
-        return min(self.named.values(), default="")
+        return min(self.named.values(), default="") if self.named else ""
 
     @property
-    def phase(self) -> Phase:
-        declared = self.declared or GroupShare("")
-        parts = self.parts
-        alive = parts[PodPart.WAITS] + parts[PodPart.BOUND] + parts[PodPart.RUNS]
-        if declared.has_ended or (not alive and parts):
-            return Phase.COMPLETED
-        if parts[PodPart.RUNS] and parts[PodPart.RUNS] + parts[PodPart.SUCCEEDED] >= declared.min_count:
-            return Phase.RUNNING
+    def phase(self) -> int:
+        declared = self.declared or _UNDECLARED
+        waits, bound, runs, succeeded, _failed = self.parts
+        if declared.has_ended or (self.pods and not waits and not bound and not runs):
+            return _COMPLETED
+        if runs and runs + succeeded >= declared.min_count:
+            return _RUNNING
         if declared.has_started:
-            return Phase.UNKNOWN
-        return Phase.INQUEUE if declared.is_admitted or parts[PodPart.BOUND] or parts[PodPart.RUNS] else Phase.PENDING
+            return _UNKNOWN
+        return _INQUEUE if declared.is_admitted or bound or runs else _PENDING
 
 
 class _Totals:
     __slots__ = ("holds", "phases")
 
     def __init__(self) -> None:
-        self.phases: Counter[Phase] = Counter()
-        self.holds: Counter[str] = Counter()
+        self.phases = [0] * len(_PHASES)
+        self.holds: dict[str, int] = {}
 
 
 class QueueTally:
@@ -162,8 +163,8 @@ class QueueTally:
         totals = self._totals.get(queue)
         if totals is None:
             return NO_USE
-        phases = tuple((phase, number) for phase in Phase if (number := totals.phases[phase]))
-        return QueueUse(phases, ResourceVector.of({name: units for name, units in totals.holds.items() if units}))
+        phases = tuple((phase, number) for phase, number in zip(_PHASES, totals.phases, strict=True) if number)
+        return QueueUse(phases, ResourceVector.of(dict(totals.holds)))
 
     def set_group(self, key: str, share: GroupShare | None) -> tuple[str, ...]:
         """The queues for which something is different now."""
@@ -196,12 +197,32 @@ class QueueTally:
         group = self._groups.get(group_key)
         if group is None:
             group = self._groups[group_key] = _Group()
+        if old is not None and new is not None and old.queue == new.queue and old.counts == new.counts:
+            return self._step(group, key, old, new)
         before = self._take_out(group)
         if old is not None:
             group.count(key, old, -1)
         if new is not None:
             group.count(key, new, 1)
         return self._put_back(group_key, group, before)
+
+    def _step(self, group: _Group, key: str, old: PodShare, new: PodShare) -> tuple[str, ...]:
+        """A pod went on, and its group stays where it is: most changes are such."""
+        phase = group.phase
+        for share, sign in ((old, -1), (new, 1)):
+            group.count(key, share, sign)
+        if not group.counts:
+            return ()
+        queue = group.queue or self._default
+        totals = self._totals[queue]
+        if group.phase != phase:
+            totals.phases[phase] -= 1
+            totals.phases[group.phase] += 1
+        for share, sign in ((old, -1), (new, 1)):
+            if share.counts and _PLACES[share.part._value_] in (_BOUND, _RUNS):
+                _add(totals.holds, share.holds.entries, sign)
+                _add(totals.holds, _ONE_POD, sign)
+        return (queue,)
 
     def _take_out(self, group: _Group) -> str:
         """From its queue; "" if it was counted nowhere."""
@@ -226,15 +247,15 @@ class QueueTally:
             _add(totals.holds, group.holds.items(), 1)
         if before == queue:
             return (queue,) if queue else ()
-        if before and not any(self._totals[before].phases.values()):
+        if before and not any(self._totals[before].phases):
             del self._totals[before]
         return tuple(name for name in (before, queue) if name)
 
 
-def _add(sums: Counter[str], entries: Iterable[tuple[str, int]], sign: int) -> None:
+def _add(sums: dict[str, int], entries: Iterable[tuple[str, int]], sign: int) -> None:
     for name, units in entries:
-        total = sums[name] + sign * units
+        total = sums.get(name, 0) + sign * units
         if total:
             sums[name] = total
         else:
-            del sums[name]
+            sums.pop(name, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from allhands.api.errors import StatusError
 from allhands.runtime.workqueue import WorkQueue
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from allhands.runtime.informer import Informer
     from allhands.runtime.performer import Performer
 
+LOOKS_PER_TURN: Final = 32
 _LOG = logging.getLogger(__name__)
 
 
@@ -86,12 +87,17 @@ class ControllerLoop:
                 group.create_task(self._work(), name=f"{self._controller.name} worker {number}")
 
     async def _work(self) -> None:
+        looks = 0
         while True:
             key = await self.queue.take()
             try:
                 await self.look(key)
             finally:
                 self.queue.done(key)
+            looks += 1
+            if looks % LOOKS_PER_TURN == 0:
+                # Where neither taking nor looking waits for anything, others would never get their turn.
+                await asyncio.sleep(0)
 
     async def look(self, key: str) -> None:
         """Looks at one key and does what is to be done; a failure is for later."""

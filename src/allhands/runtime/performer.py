@@ -6,7 +6,6 @@ The first refusal ends it; whoever asked looks again and asks anew. What is alre
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allhands.api.kinds import Resource
-    from allhands.ports import Objects
+    from allhands.ports import Document, Objects
     from allhands.runtime.recorder import Recorder
 
 NOT_FOUND, CONFLICT = 404, 409
@@ -41,10 +40,13 @@ class Performer:
         self._informers.setdefault(informer.resource, []).append(informer)
 
     async def perform(self, instructions: Sequence[Instruction]) -> None:
+        if self._flight == 1 or len(instructions) == 1:
+            for instruction in instructions:
+                await self._do(instruction)
+            return
         for run in _runs(instructions):
-            if self._flight == 1 or len(run) == 1:
-                for instruction in run:
-                    await self._do(instruction)
+            if len(run) == 1:
+                await self._do(run[0])
             else:
                 await self._together(run)
 
@@ -67,7 +69,7 @@ class Performer:
             # A body in bytes is what the store is fastest with; over HTTP it has to be made anyway.
             body = msgspec.json.encode(instruction.manifest)
             document = await self._objects.create(instruction.resource, body, instruction.namespace, self._options)
-            self._observe(instruction.resource, document.raw)
+            self._observe(instruction.resource, document)
         elif isinstance(instruction, Patch):
             await self._patch(instruction)
         else:
@@ -86,7 +88,7 @@ class Performer:
             self._options,
             subresource=wanted.subresource,
         )
-        self._observe(wanted.resource, document.raw)
+        self._observe(wanted.resource, document)
 
     async def _delete(self, wanted: Delete) -> None:
         options = DeleteOptions(grace_seconds=wanted.grace_seconds, propagation=wanted.propagation, uid=wanted.uid)
@@ -97,7 +99,7 @@ class Performer:
                 raise
         else:
             if not deleted.gone:
-                self._observe(wanted.resource, deleted.document.raw)
+                self._observe(wanted.resource, deleted.document)
                 return
         for informer in self._informers.get(wanted.resource, ()):
             informer.observe_gone(key_of(wanted.namespace, wanted.name), wanted.uid)
@@ -112,10 +114,12 @@ class Performer:
             return answer.code == NOT_FOUND
         return bool(found.manifest()["metadata"].get("uid") != wanted.uid)
 
-    def _observe(self, resource: Resource, raw: bytes) -> None:
+    def _observe(self, resource: Resource, document: Document) -> None:
         for informer in self._informers.get(resource, ()):
-            with contextlib.suppress(ValueError):  # an answer that is not the object, such as a Status
-                informer.observe(raw)
+            try:
+                informer.observe(document.raw, document.head)
+            except ValueError:  # an answer that is not the object, such as a Status
+                continue
 
 
 def _runs(instructions: Sequence[Instruction]) -> list[list[Instruction]]:

@@ -25,21 +25,26 @@ if TYPE_CHECKING:
     from allhands.store.record import Key, Record
 
 _SCOPE_FIELDS = ("metadata.name", "metadata.namespace")
+_NO_LABELS: dict[str, str] = {}
 
 
 class Filter:
     """The parsed conditions of a query, checked against a kind."""
 
-    __slots__ = ("_fields", "_labels", "_positions", "namespace")
+    __slots__ = ("_conditions", "_fields", "_labels", "namespace")
 
     def __init__(self, kind: Kind, query: Query) -> None:
         self.namespace = query.namespace
         self._labels: LabelSelector | None = parse_label_selector(query.labels) if query.labels else None
         self._fields: FieldSelector | None = parse_field_selector(query.fields) if query.fields else None
-        self._positions = {name: position for position, name in enumerate(kind.selectable)}
-        for requirement in self._fields.requirements if self._fields else ():
-            if requirement.field not in self._positions and requirement.field not in _SCOPE_FIELDS:
+        positions = {name: position for position, name in enumerate(kind.selectable)}
+        requirements = self._fields.requirements if self._fields else ()
+        for requirement in requirements:
+            if requirement.field not in positions and requirement.field not in _SCOPE_FIELDS:
                 raise unsupported_field(kind, requirement.field)
+        self._conditions = tuple(
+            (positions.get(it.field, -1), it.field, it.value, it.operator == "=") for it in requirements
+        )
 
     def matches(self, record: Record) -> bool:
         if self.namespace and record.key[0] != self.namespace:
@@ -49,18 +54,11 @@ class Filter:
         return self._fields is None or self._matches_fields(record)
 
     def _matches_fields(self, record: Record) -> bool:
-        assert self._fields is not None
-        for requirement in self._fields.requirements:
-            if (self._value(record, requirement.field) == requirement.value) is not (requirement.operator == "="):
+        for position, field, wanted, equal in self._conditions:
+            value = record.fields[position] if position >= 0 else record.key[field == "metadata.name"]
+            if (value == wanted) is not equal:
                 return False
         return True
-
-    def _value(self, record: Record, field: str) -> str:
-        if field == "metadata.name":
-            return record.key[1]
-        if field == "metadata.namespace":
-            return record.key[0]
-        return record.fields[self._positions[field]]
 
     def exact(self, field: str) -> str | None:
         """The one value that the field must have, if the query says so."""
@@ -68,6 +66,10 @@ class Filter:
 
     def label_equalities(self) -> list[tuple[str, frozenset[str]]]:
         return self._labels.equalities() if self._labels else []
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.namespace and not self.selects
 
     @property
     def selects(self) -> bool:
@@ -94,8 +96,9 @@ class Collection:
         self.version = start_version
         """The version of the last change."""
         self._records: SortedDict[Key, Record] = SortedDict()
-        self._by_label: dict[tuple[str, str], dict[Key, Record]] = {}
-        self._by_field: dict[str, dict[str, dict[Key, Record]]] = {name: {} for name in kind.indexed}
+        self._by_label: dict[tuple[str, str], dict[Key, None]] = {}
+        """Keys alone, so that most changes of an object leave the indexes as they are."""
+        self._by_field: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in kind.indexed}
         self._indexed = [(name, kind.selectable.index(name)) for name in kind.indexed]
         self._namespace_sizes: dict[str, int] = {}
         self.closed = False
@@ -120,8 +123,10 @@ class Collection:
         """Takes a change in: the only way objects come, change and go."""
         old, new = change.old, change.new
         if new is not None:
-            self._records[new.key] = new
-            if old is None:
+            if old is not None:
+                dict.__setitem__(self._records, new.key, new)  # its place among the keys stays
+            else:
+                self._records[new.key] = new
                 self._namespace_sizes[new.key[0]] = self._namespace_sizes.get(new.key[0], 0) + 1
         elif old is not None:
             del self._records[old.key]
@@ -131,18 +136,23 @@ class Collection:
         self.journal.append(change)
 
     def _reindex(self, old: Record | None, new: Record | None) -> None:
-        old_labels = old.labels.items() if old else ()
-        for pair in old_labels:
-            if new is None or new.labels.get(pair[0]) != pair[1]:
-                _discard(self._by_label, pair, old.key)  # type: ignore[union-attr]
-        if new is not None:
-            for pair in new.labels.items():
-                self._by_label.setdefault(pair, {})[new.key] = new
+        before = old.labels if old is not None else _NO_LABELS
+        after = new.labels if new is not None else _NO_LABELS
+        if before is not after and before != after:
+            for pair in before.items():
+                if after.get(pair[0]) != pair[1]:
+                    _discard(self._by_label, pair, old.key)  # type: ignore[union-attr]
+            for pair in after.items():
+                self._by_label.setdefault(pair, {})[new.key] = None  # type: ignore[union-attr]
         for name, position in self._indexed:
-            if old is not None and (new is None or new.fields[position] != old.fields[position]):
-                _discard(self._by_field[name], old.fields[position], old.key)
-            if new is not None:
-                self._by_field[name].setdefault(new.fields[position], {})[new.key] = new
+            was = old.fields[position] if old is not None else None
+            value = new.fields[position] if new is not None else None
+            if was == value:
+                continue
+            if old is not None:
+                _discard(self._by_field[name], was, old.key)
+            if new is not None and value is not None:
+                self._by_field[name].setdefault(value, {})[new.key] = None
 
     def find(self, wanted: Filter, *, version: int | None = None, after: Key | None = None) -> Iterator[Record]:
         """The matching objects in key order, those after `after`, as they were at `version`."""
@@ -153,7 +163,8 @@ class Collection:
         if candidates is None:
             return (record for record in self._range(wanted.namespace, after) if matches(record))
         keys = sorted(key for key in candidates if after is None or key > after)
-        return (candidates[key] for key in keys if matches(candidates[key]))
+        found = [self._records[key] for key in keys]
+        return (record for record in found if matches(record))
 
     def _range(self, namespace: str, after: Key | None) -> Iterator[Record]:
         low = max(after or ("", ""), (namespace, ""))
@@ -171,14 +182,14 @@ class Collection:
             if record is not None:
                 yield record
 
-    def _smallest_candidates(self, wanted: Filter) -> dict[Key, Record] | None:
+    def _smallest_candidates(self, wanted: Filter) -> dict[Key, None] | None:
         """The smallest set that must contain every match, or None if only a scan will do."""
-        sets: list[dict[Key, Record]] = []
+        sets: list[dict[Key, None]] = []
         name = wanted.exact("metadata.name")
         namespace = wanted.namespace or wanted.exact("metadata.namespace")
         if name is not None and (namespace or not self.kind.namespaced):
-            record = self._records.get((namespace or "", name))
-            return {record.key: record} if record else {}
+            key = (namespace or "", name)
+            return {key: None} if key in self._records else {}
         for field, by_value in self._by_field.items():
             value = wanted.exact(field)
             if value is not None:
@@ -211,17 +222,17 @@ class Collection:
         return present
 
 
-def _union(sets: Iterable[dict[Key, Record]]) -> dict[Key, Record]:
+def _union(sets: Iterable[dict[Key, None]]) -> dict[Key, None]:
     found = list(sets)
     if len(found) == 1:
         return found[0]
-    merged: dict[Key, Record] = {}
+    merged: dict[Key, None] = {}
     for one in found:
         merged |= one
     return merged
 
 
-def _discard(index: dict[Any, dict[Key, Record]], value: Any, key: Key) -> None:
+def _discard(index: dict[Any, dict[Key, None]], value: Any, key: Key) -> None:
     bucket = index.get(value)
     if bucket is not None:
         bucket.pop(key, None)

@@ -67,6 +67,19 @@ def rewritten(texts: Texts, spec: bytes, status: bytes) -> Callable[[int], bytes
     return lambda version: b"%b%d%b" % (head, version, tail)
 
 
+def with_metadata(raw: bytes, texts: Texts, metadata: Manifest) -> Callable[[int], bytes]:
+    """Given a version, the object's text with that and this metadata in the place of what it had."""
+    before = bytes(texts.metadata)
+    begin = raw.index(before)
+    head, tail = raw[:begin], raw[begin + len(before) :]
+
+    def text(version: int) -> bytes:
+        metadata["resourceVersion"] = str(version)
+        return b"".join((head, _encoder.encode(metadata), tail))
+
+    return text
+
+
 def opened(kind: Kind, body: Manifest | bytes) -> Envelope | None:
     """The envelope of a body that is plainly of this kind, its metadata in normal form; None if it needs more."""
     try:

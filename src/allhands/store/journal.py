@@ -10,7 +10,11 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from allhands.ports import Event, Head
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from allhands.store.record import Record
 
 DEFAULT_WINDOW = 10_000
@@ -19,12 +23,28 @@ DEFAULT_WINDOW = 10_000
 class Change:
     """One step of one object: created (no `old`), updated, or deleted (no `new`)."""
 
-    __slots__ = ("new", "old", "version")
+    __slots__ = ("_event", "new", "old", "version")
 
     def __init__(self, version: int, old: Record | None, new: Record | None) -> None:
         self.version = version
         self.old = old
         self.new = new
+        self._event: Event | None = None
+
+    @property
+    def event(self) -> Event:
+        """As those see it who watch all objects in the stored version; they share it."""
+        event = self._event
+        if event is None:
+            event = self._event = self._made_event()
+        return event
+
+    def _made_event(self) -> Event:
+        old, new = self.old, self.new
+        if new is not None:
+            return Event("ADDED" if old is None else "MODIFIED", new.raw, new.head)
+        assert old is not None
+        return Event("DELETED", old.at_version(self.version), Head(old.head.key, old.uid, self.version))
 
 
 class Journal:
@@ -35,6 +55,10 @@ class Journal:
         self._window = window
         self._waiting: dict[asyncio.Future[None], None] = {}
         """In the order in which they began to wait, so that a simulation repeats."""
+        self._followers: dict[Callable[[], None], None] = {}
+        self._is_telling = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """That of the followers."""
         self.first_position = 0
         """The position of the oldest change still held. Positions never repeat."""
         self.floor_version = start_version
@@ -57,6 +81,25 @@ class Journal:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+        if self._followers and not self._is_telling and self._loop is not None and not self._loop.is_closed():
+            self._is_telling = True
+            self._loop.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._is_telling = False
+        for look in list(self._followers):
+            if look in self._followers:  # one may end another
+                look()
+
+    def follow(self, look: Callable[[], None]) -> None:
+        """Calls it soon after every change, once for changes that come together; `unfollow` ends that."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._is_telling = loop, False  # what another loop was to do, it does no more
+        self._followers[look] = None
+
+    def unfollow(self, look: Callable[[], None]) -> None:
+        self._followers.pop(look, None)
 
     def position_after(self, version: int) -> int:
         """The position of the first change later than `version`, which must not be below the floor."""
@@ -67,9 +110,10 @@ class Journal:
             position -= 1
         return position
 
-    def at(self, position: int) -> Change:
-        """The change at a position that the window still holds."""
-        return self._changes[position - self.first_position]
+    def at(self, position: int) -> Change | None:
+        """The change at a position that has not left the window; None if it is still to come."""
+        changes, place = self._changes, position - self.first_position
+        return changes[place] if place < len(changes) else None
 
     def undone_to(self, version: int) -> dict[tuple[str, str], Record | None]:
         """What changed since `version`: for each such object its record back then, None if there was none."""

@@ -1,4 +1,4 @@
-"""Merge patches that leave most of an object as it is: the status alone, the metadata alone, or the spec of a lease.
+"""Patches that leave most of an object as it is: the status alone, the metadata alone, or the spec of a lease.
 
 This is nearly all that a running cluster writes: kubelets report, controllers count, finalizers go. What the patch does
 not touch stays the text that it is. Only what is plainly fine is done here; for anything else the answer is None, and
@@ -12,25 +12,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.errors import StatusError
 from allhands.api.metadata import validate_metadata_update
 from allhands.api.patch.merge_patch import merge_patch
+from allhands.api.patch.strategic import strategic_merge_patch
 from allhands.api.schema.definitions import definitions, referenced
 from allhands.api.schema.typed import TypedSchema, drop_nulls
-from allhands.ports import Document
 from allhands.store.admission import admit_update
-from allhands.store.envelope import closed, in_order, rewritten, stored, texts_of
-from allhands.store.record import shown
+from allhands.store.envelope import closed, in_order, rewritten, texts_of, with_metadata
+from allhands.store.record import answered
 from allhands.store.writing import keep_server_metadata, put
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
-    from allhands.ports import WriteOptions
+    from allhands.ports import Document, WriteOptions
     from allhands.store.record import Record
     from allhands.store.store import Store
 
 _PRECONDITIONS: Final = frozenset({"uid", "resourceVersion"})
+_PLAIN_METADATA: Final = _PRECONDITIONS | {"labels", "annotations", "finalizers", "ownerReferences"}
+"""What a client may say of metadata, and the server does not know better."""
+_INDEXED_METADATA: Final = frozenset({"labels", "ownerReferences"})
 _NULL: Final = b"null"
+_NEVER_PROBED: Final = b'"lastProbeTime":null,'
 KNOWN_SPECS: Final = 1024
 
 
@@ -49,7 +54,9 @@ def _stands(metadata: Any, record: Record) -> bool:
     return bool(metadata.get("uid", record.uid) == record.uid and version == str(record.version))
 
 
-def patch_status(store: Store, kind: Kind, record: Record, changes: Any, options: WriteOptions) -> Document | None:
+def patch_status(
+    store: Store, kind: Kind, record: Record, changes: Any, options: WriteOptions, *, strategic: bool = False
+) -> Document | None:
     schema = None if kind.custom else _part_schema(kind.definition, "status")
     if schema is None or not isinstance(changes, dict) or not isinstance(changes.get("status"), dict):
         return None
@@ -62,26 +69,29 @@ def patch_status(store: Store, kind: Kind, record: Record, changes: Any, options
     metadata, spec = msgspec.json.decode(texts.metadata), bytes(texts.spec)
     rules = kind.rules
     knows = rules.default_status is not None
-    old = _document(
-        kind, metadata, _known_spec(spec) if knows else _worked(spec), _worked(bytes(texts.status) or b"{}")
-    )
+    old = _document(kind, metadata, known_spec(spec) if knows else _worked(spec), _worked(bytes(texts.status) or b"{}"))
     try:
-        status = schema.normal_form(_merged(old["status"], changes["status"]))
-    except msgspec.ValidationError:
-        return None
+        if strategic:
+            before, wanted = {"status": old["status"]}, {"status": changes["status"]}
+            merged = strategic_merge_patch(before, wanted, kind.merge_schema)["status"]
+        else:
+            merged = _merged(old["status"], changes["status"])
+        status = schema.normal_form(merged)
+    except (msgspec.ValidationError, StatusError, KeyError):
+        return None  # also where a directive leaves no status
     new = _document(kind, metadata, old["spec"], status)
     (rules.default_status or rules.default)(new)
     rules.prepare_status(new, old)
     if rules.validate_status(new, old):
         return None
     if new["status"] == old["status"]:
-        return Document(shown(kind, record.raw))
+        return answered(kind, record)
     fields = tuple(kind.select(new))
     text = schema.encoded_finished(new["status"])
     at = None if options.dry_run or "deletionTimestamp" in metadata else rewritten(texts, spec, text)
     if at is None:
         return put(store, kind, record, closed(kind, metadata, spec, text), (), options, fields)
-    return Document(shown(kind, store.commit_text(store.collection(kind), record, at, fields).raw))
+    return answered(kind, store.commit_text(store.collection(kind), record, at, fields))
 
 
 def patch_spec(store: Store, kind: Kind, record: Record, changes: Any, options: WriteOptions) -> Document | None:
@@ -112,12 +122,12 @@ def patch_spec(store: Store, kind: Kind, record: Record, changes: Any, options: 
     if kind.rules.validate_update(new, old):
         return None
     if new["spec"] == old["spec"]:
-        return Document(shown(kind, record.raw))
+        return answered(kind, record)
     at = rewritten(texts, schema.encoded_finished(new["spec"]), b"")
     if at is None:
         return None
     fields = tuple(kind.select(new))
-    return Document(shown(kind, store.commit_text(store.collection(kind), record, at, fields).raw))
+    return answered(kind, store.commit_text(store.collection(kind), record, at, fields))
 
 
 def _merged(target: Manifest, patch: Manifest) -> Manifest:
@@ -136,12 +146,14 @@ def _merged(target: Manifest, patch: Manifest) -> Manifest:
 
 
 def _worked(text: bytes) -> Any:
+    # Nearly all nulls are these, and no JSON text reads so but for a field that is null.
+    text = text.replace(_NEVER_PROBED, b"")
     decoded = msgspec.json.decode(text)
     return drop_nulls(decoded) if _NULL in text else decoded
 
 
 @functools.lru_cache(maxsize=KNOWN_SPECS)
-def _known_spec(text: bytes) -> Any:
+def known_spec(text: bytes) -> Any:
     """A stored spec for rules to read, and for nobody to change: the next report about the pod, or about one like it,
     comes soon."""
     return _worked(text)
@@ -160,17 +172,25 @@ def patch_metadata(store: Store, kind: Kind, record: Record, changes: Any, optio
     if not _stands(identity, record):
         return None
     try:
-        envelope = stored(record.raw)
-        metadata = in_order(merge_patch(envelope.metadata, changes["metadata"]))
+        texts = texts_of(record.raw)
+        old = msgspec.json.decode(texts.metadata)
+        metadata = merge_patch(old, changes["metadata"])
+        if not changes["metadata"].keys() <= _PLAIN_METADATA:
+            metadata = in_order(metadata)  # whatever it says, it must have the right shape
+        keep_server_metadata(metadata, old)
+        metadata = in_order(metadata)
     except msgspec.MsgspecError:
         return None
-    old = envelope.metadata
     if kind.rules.metadata_decides(metadata) or kind.rules.metadata_decides(old):
         return None
-    keep_server_metadata(metadata, old)
     if validate_metadata_update({"metadata": metadata}, {"metadata": old}):
         return None
     if metadata == old:
-        return Document(shown(kind, record.raw))
-    document = closed(kind, in_order(metadata), bytes(envelope.spec), bytes(envelope.status))
-    return put(store, kind, record, document, (), options, record.fields)
+        return answered(kind, record)
+    if options.dry_run or "deletionTimestamp" in metadata or not _INDEXED_METADATA.isdisjoint(changes["metadata"]):
+        if not texts.status:
+            return None
+        document = closed(kind, metadata, bytes(texts.spec), bytes(texts.status))
+        return put(store, kind, record, document, (), options, record.fields)
+    at = with_metadata(record.raw, texts, metadata)
+    return answered(kind, store.commit_text(store.collection(kind), record, at, record.fields))

@@ -24,6 +24,7 @@ from allhands.store.writing import replace, settle_namespace
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
+    from allhands.store.record import Record
     from allhands.store.store import Store
 
 
@@ -41,10 +42,8 @@ def patch(
     record = store.collection(kind).get((namespace if kind.namespaced else "", name))
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
-    if patch_type == "merge":
-        for part in (patch_status,) if subresource == "status" else (patch_metadata, patch_spec):
-            if (done := part(store, kind, record, changes, options)) is not None:
-                return done
+    if (done := _patch_part(store, kind, record, patch_type, changes, options, subresource)) is not None:
+        return done
     patched = _apply(kind, record.manifest() | {"apiVersion": kind.api_version}, patch_type, changes)
     if patch_type == "strategic":
         _ignore_stated_kind(kind, patched)
@@ -56,16 +55,38 @@ def patch(
         if kind.custom:
             raise
         fault = refusal.message.partition(f"cannot be handled as a {kind.kind}: ")[2] or refusal.message
-        if patch_type == "strategic":
-            # Its result is converted, not decoded, and the server words the same fault differently.
-            fault = Diagnosis(patched, kind.definition).conversion or fault
-        raise invalid_object("", "", "", [invalid("patch", shown, fault)]) from None
+        found = Diagnosis(patched, kind.definition) if patch_type == "strategic" else None
+        if found is None or found.conversion or found.unknown or not found.mismatch:
+            # Of a strategic patch the result is converted, not decoded; the server words the same fault differently.
+            fault = (found.conversion if found is not None else "") or fault
+            raise invalid_object("", "", "", [invalid("patch", shown, fault)]) from None
+        document, warnings = bodies.in_normal_form(kind, found.pruned, options.field_validation)
     with Telling(warnings):
         stated = document["metadata"].get("name", "")
         if stated != name:
             raise bad_request(f"the name of the object ({stated}) does not match the name on the URL ({name})")
         settle_namespace(kind, document["metadata"], namespace)
         return replace(store, kind, record, document, warnings, options, subresource)
+
+
+def _patch_part(
+    store: Store,
+    kind: Kind,
+    record: Record,
+    patch_type: PatchType,
+    changes: Any,
+    options: WriteOptions,
+    subresource: str,
+) -> Document | None:
+    """The answer, if the patch is about one part alone and plainly fine."""
+    if subresource == "status":
+        if patch_type == "json":
+            return None
+        return patch_status(store, kind, record, changes, options, strategic=patch_type == "strategic")
+    if patch_type != "merge":
+        return None
+    done = patch_metadata(store, kind, record, changes, options)
+    return patch_spec(store, kind, record, changes, options) if done is None else done
 
 
 def _apply(kind: Kind, document: Manifest, patch_type: PatchType, changes: Any) -> Manifest:

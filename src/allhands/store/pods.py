@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from allhands.api.delete_options import delete_option_errors
 from allhands.api.errors import (
@@ -18,6 +21,8 @@ from allhands.api.kinds import Resource
 from allhands.api.selectors import label_selector
 from allhands.ports import DeleteOptions
 from allhands.store.deleting import delete_record
+from allhands.store.envelope import closed, rewritten, texts_of
+from allhands.store.partial import known_spec
 from allhands.store.writing import change, check_uid
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from allhands.api.kinds import Kind
     from allhands.ports import WriteOptions
     from allhands.store.collection import Collection
+    from allhands.store.envelope import Texts
     from allhands.store.record import Record
     from allhands.store.store import Store
 
@@ -50,9 +56,13 @@ def bind(store: Store, namespace: str, name: str, binding: Manifest, options: Wr
         raise _unclassified(required("target.name"))
     collection, record = _pod(store, namespace, name)
     metadata = binding.get("metadata") or {}
-    document = record.manifest()
-    _refuse_binding(collection.kind, record, document, metadata, dry_run=options.dry_run)
+    texts = texts_of(record.raw)
+    pod = {"metadata": msgspec.json.decode(texts.metadata), "spec": known_spec(bytes(texts.spec))}
+    _refuse_binding(collection.kind, record, pod, metadata, dry_run=options.dry_run)
     if options.dry_run:
+        return
+    if not metadata.get("annotations") and not metadata.get("labels") and "nodeName" not in pod["spec"]:
+        _place(store, collection, record, texts, node)
         return
 
     def assign(pod: Manifest) -> None:
@@ -63,6 +73,23 @@ def bind(store: Store, namespace: str, name: str, binding: Manifest, options: Wr
         _set_scheduled(pod, store.now())
 
     change(store, collection, record, assign)
+
+
+def _place(store: Store, collection: Collection, record: Record, texts: Texts, node: str) -> None:
+    """Writes nothing but the node and the condition; the rest of the pod stays the text that it is."""
+    spec = bytes(texts.spec)
+    status = msgspec.json.decode(texts.status or b"{}")
+    pod = {"spec": known_spec(spec) | {"nodeName": node}, "status": status}
+    _set_scheduled(pod, store.now())
+    comma = b"" if spec == b"{}" else b","
+    placed = b"".join((spec[:-1], comma, b'"nodeName":', msgspec.json.encode(node), b"}"))
+    text = rewritten(texts, placed, msgspec.json.encode(status))
+    fields = tuple(map(sys.intern, collection.kind.select(pod)))
+    if text is not None:
+        store.commit_text(collection, record, text, fields)
+        return
+    metadata = msgspec.json.decode(texts.metadata)
+    store.commit(collection, record, closed(collection.kind, metadata, placed, msgspec.json.encode(status)), fields)
 
 
 def _unclassified(fault: FieldError) -> StatusError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from allhands.ports import Head
+from allhands.ports import Document, Head
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -65,6 +65,12 @@ class Record:
             head = self._head = Head(f"{namespace}/{name}" if namespace else name, self.uid, self.version)
         return head
 
+    def at_version(self, version: int) -> bytes:
+        """Its text at a later version: how a deletion shows the last state."""
+        document = self.manifest()
+        document["metadata"]["resourceVersion"] = str(version)
+        return _encoder.encode(document)
+
     def manifest(self) -> Manifest:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
 
@@ -88,6 +94,11 @@ def make_record(
         tuple(sys.intern(value) for value in kind.select(document)) if fields is None else fields,
         tuple(owner["uid"] for owner in owners) if owners else (),
     )
+
+
+def answered(kind: Kind, record: Record, warnings: tuple[str, ...] = (), *, created: bool = False) -> Document:
+    """A stored object as the answer to a request."""
+    return Document(shown(kind, record.raw), warnings, created, record.head)
 
 
 def shown(kind: Kind, raw: bytes) -> bytes:

@@ -6,6 +6,7 @@ selectors is added for it, one that stops to match is deleted for it.
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 FIRST_CHUNK = 256
 BOOKMARK_AFTER_CHANGES = 1_000
 """A watcher that asked for bookmarks gets one after this many changes that were not for it."""
-
-
-def with_version(record: Record, version: int) -> bytes:
-    """The object as it was in `record`, at a later version: how a deletion shows the last state."""
-    document = record.manifest()
-    document["metadata"]["resourceVersion"] = str(version)
-    return msgspec.json.encode(document)
 
 
 class StoreWatch:
@@ -67,6 +61,7 @@ class StoreWatch:
         self._version = collection.version
         self._skipped = 0
         self._ended = False
+        self._sees_all = wanted.is_everything and kind.storage is None
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
@@ -78,6 +73,47 @@ class StoreWatch:
                 return event
             if not await self.more():
                 raise StopAsyncIteration
+
+    async def feed(self, take: Callable[[Event], None]) -> None:
+        """Gives every event to `take`, soon after it came to be, until the watch ends or `take` raises. It costs much
+        less than waiting for each."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        collection = self._collection
+
+        def look() -> None:
+            try:
+                self._drain(take)
+            except Exception as error:  # whatever it is, it is for who waits
+                journal.unfollow(look)
+                if not ended.done():
+                    ended.set_exception(error)
+            else:
+                if (self._ended or collection.closed) and not ended.done():
+                    ended.set_result(None)
+
+        journal = collection.journal
+        journal.follow(look)
+        try:
+            look()
+            await ended
+        finally:
+            journal.unfollow(look)
+
+    def _drain(self, take: Callable[[Event], None]) -> None:
+        """What `poll` gives, one after the other, without asking everything anew for each."""
+        journal = self._collection.journal
+        if self._initial_version is None and not self._ended:
+            while self._position >= journal.first_position and (change := journal.at(self._position)) is not None:
+                self._position += 1
+                self._version = change.version
+                event = self._event(change)
+                if event is None:
+                    self._skipped += 1
+                else:
+                    self._skipped = 0
+                    take(event)
+        while (event := self.poll()) is not None:
+            take(event)
 
     async def more(self) -> bool:
         """Returns when there may be more to `poll`; False if there never will be."""
@@ -97,10 +133,7 @@ class StoreWatch:
         journal = self._collection.journal
         if self._position < journal.first_position:
             return self._expire()
-        if self._position == journal.end_position:
-            return self._due_bookmark()
-        while self._position < journal.end_position:
-            change = journal.at(self._position)
+        while (change := journal.at(self._position)) is not None:
             self._position += 1
             self._version = change.version
             event = self._event(change)
@@ -136,6 +169,8 @@ class StoreWatch:
     def _event(self, change: Change) -> Event | None:
         if change.version <= self._after_version:
             return None  # a watch from the future waits for it
+        if self._sees_all:
+            return change.event
         old, new = change.old, change.new
         before = old is not None and self._wanted.matches(old)
         now = new is not None and self._wanted.matches(new)
@@ -144,7 +179,7 @@ class StoreWatch:
             return Event("MODIFIED" if before else "ADDED", shown(self._kind, new.raw), new.head)
         if before:
             assert old is not None
-            return Event("DELETED", shown(self._kind, with_version(old, change.version)))
+            return Event("DELETED", shown(self._kind, old.at_version(change.version)))
         return None
 
     def _due_bookmark(self) -> Event | None:

@@ -29,7 +29,7 @@ from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
 from allhands.store.admission import admit_create, admit_namespace, admit_update, admit_valid
 from allhands.store.envelope import closed, in_order, opened, stored
-from allhands.store.record import Record, make_record, shown
+from allhands.store.record import Record, answered, make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def _create(
     record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None, finished=finished)
     if draft.known is not None:
         store.memo.put(draft.known, kind, document, record)
-    return Document(shown(kind, record.raw), draft.warnings, created=True)
+    return answered(kind, record, draft.warnings, created=True)
 
 
 def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
@@ -221,7 +221,7 @@ def _update_metadata(
     keep_server_metadata(metadata, old.metadata)
     _refuse_if(kind, document, validate_metadata_update({"metadata": metadata}, {"metadata": old.metadata}))
     if metadata == old.metadata:
-        return Document(record.raw)
+        return answered(kind, record)
     document["metadata"] = in_order(metadata)
     return put(store, kind, record, document, (), options, record.fields)
 
@@ -244,7 +244,7 @@ def replace(
     if errors:
         _refuse_if(kind, new, errors)
     if new == old:
-        return Document(shown(kind, record.raw), warnings)
+        return answered(kind, record, warnings)
     return put(store, kind, record, new, warnings, options, finished=False)
 
 
@@ -266,7 +266,7 @@ def put(
         store.commit(collection, record, None)
     if goes or options.dry_run:
         return Document(make_record(kind, new, record.version, fields, finished=finished).raw, warnings)
-    return Document(shown(kind, store.commit(collection, record, new, fields, finished=finished).raw), warnings)
+    return answered(kind, store.commit(collection, record, new, fields, finished=finished), warnings)
 
 
 def check_uid(kind: Kind, uid: str, record: Record, *, dry_run: bool) -> None:

@@ -49,6 +49,54 @@ def test_what_the_controller_writes_itself_is_no_reason_to_look_again() -> None:
     assert play(story, all_well).looks <= 7
 
 
+async def _succeed(cluster: JobCluster, number: int) -> None:
+    """So many running pods come to their end at this moment."""
+    running = [it for it in await cluster.everything(PODS) if it["status"].get("phase") == "Running"]
+    for pod in running[:number]:
+        await cluster.report(pod["metadata"]["name"], "Succeeded", 0)
+
+
+async def _run_all(cluster: JobCluster) -> None:
+    for pod in await cluster.everything(PODS):
+        if pod["status"].get("phase", "Pending") == "Pending":
+            await cluster.report(pod["metadata"]["name"], "Running", 0)
+
+
+def test_successes_that_nothing_follows_from_are_counted_once_a_second_and_the_last_at_once() -> None:
+    async def story(cluster: JobCluster) -> None:
+        await cluster.create("train", completions=4, parallelism=4)
+        await asyncio.sleep(1.1)
+        await _run_all(cluster)
+        await asyncio.sleep(0.1)
+        before = cluster.looks
+        await _succeed(cluster, 1)
+        await asyncio.sleep(0.1)
+        await _succeed(cluster, 1)
+        await asyncio.sleep(0.5)  # at 1.8 seconds
+        assert cluster.looks == before
+        await asyncio.sleep(0.3)
+        assert (await cluster.status("train"))["succeeded"] == 2
+        await _succeed(cluster, 2)
+        await asyncio.sleep(0.1)
+        assert [it["type"] for it in (await cluster.status("train"))["conditions"]][-1] == "Complete"
+
+    play(story)
+
+
+def test_a_success_that_another_pod_comes_after_is_looked_at_at_once() -> None:
+    async def story(cluster: JobCluster) -> None:
+        await cluster.create("train", completions=4, parallelism=2)
+        await asyncio.sleep(1.1)
+        await _run_all(cluster)
+        await asyncio.sleep(0.1)
+        await _succeed(cluster, 1)
+        await asyncio.sleep(0.1)
+        assert len(await cluster.everything(PODS)) == 3
+        assert (await cluster.status("train"))["succeeded"] == 1
+
+    play(story)
+
+
 def test_a_job_that_is_over_goes_when_its_time_to_live_has_passed() -> None:
     async def story(cluster: JobCluster) -> None:
         await cluster.create("train", completions=1, ttlSecondsAfterFinished=60)

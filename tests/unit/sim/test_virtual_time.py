@@ -81,3 +81,36 @@ async def test_a_clock_follows_the_loop_and_jumps_without_timers_noticing() -> N
     assert clock.now() == begin + datetime.timedelta(seconds=10 - 3600)
     await asyncio.sleep(5)
     assert loop.time() == 15
+
+
+@on_virtual_time
+async def test_timers_of_one_moment_ring_in_the_order_in_which_they_were_set() -> None:
+    loop = asyncio.get_running_loop()
+    rung: list[int] = []
+    for number in range(50):
+        loop.call_at(7.0, rung.append, number)
+    await asyncio.sleep(8)
+    assert rung == list(range(50))
+
+
+@on_virtual_time
+async def test_timers_that_are_cancelled_do_not_pile_up_and_the_others_still_ring() -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    rung: list[int] = []
+    for number in range(3000):
+        timer = loop.call_at(1000.0 + number, rung.append, number)
+        if number % 1000:
+            timer.cancel()
+    assert len(loop._timers) < 1000
+    await asyncio.sleep(5000)
+    assert rung == [0, 1000, 2000]
+
+
+def test_nobody_can_ask_a_closed_loop_for_anything() -> None:
+    loop = VirtualTimeLoop()
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        loop.call_soon(print)
+    with pytest.raises(RuntimeError, match="closed"):
+        loop.call_later(1, print)

@@ -82,6 +82,22 @@ async def test_a_strategic_patch_with_the_wrong_type_is_refused_in_the_words_of_
     assert refused.value.message.endswith(f": {wanted}")
 
 
+async def test_a_number_too_large_for_its_field_is_cut_to_its_lower_bits_by_a_strategic_patch_alone(
+    objects: InProcessObjects,
+) -> None:
+    pods = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    await objects.create(JOBS, {"metadata": {"name": "a"}, "spec": {"template": {"spec": pods}}}, "default")
+    with pytest.raises(StatusError) as refused:
+        await objects.patch(JOBS, "a", "strategic", {"spec": {"parallelism": 3_000_000_000}}, "default")
+    assert refused.value.message == (
+        'Job.batch "a" is invalid: spec.parallelism: Invalid value: -1294967296: must be greater than or equal to 0'
+    )
+    patched = await objects.patch(JOBS, "a", "strategic", {"spec": {"parallelism": 2**32 + 3}}, "default")
+    assert patched.manifest()["spec"]["parallelism"] == 3
+    with pytest.raises(StatusError, match="cannot unmarshal number 3000000000"):
+        await objects.patch(JOBS, "a", "merge", {"spec": {"parallelism": 3_000_000_000}}, "default")
+
+
 async def test_a_grace_period_past_the_end_of_time_ends_with_it(objects: InProcessObjects) -> None:
     bound = pod("a")
     bound["spec"]["nodeName"] = "node-1"

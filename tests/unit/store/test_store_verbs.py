@@ -12,6 +12,7 @@ from allhands.ports import DeleteOptions, Query, WriteOptions
 from tests.manifests import BUDGETS, CONFIG_MAPS, LEASES, NODES, PODS, PRIORITY_CLASSES, config_map, pod
 
 if TYPE_CHECKING:
+    from allhands.api.document import Manifest
     from allhands.store import InProcessObjects, Store
     from tests.doubles import ManualClock
 
@@ -220,6 +221,41 @@ async def test_a_pod_is_bound_once(objects: InProcessObjects) -> None:
     with pytest.raises(StatusError, match='pod a is already assigned to node "n1"') as caught:
         await objects.bind("default", "a", {"target": {"name": "n2"}})
     assert caught.value.code == 409
+
+
+_REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": 'no "room"'}
+
+
+@pytest.mark.parametrize(
+    ("labels", "conditions"),
+    [
+        ({}, []),
+        ({"app": "x"}, [_REFUSED]),
+        ({"resourceVersion": "1"}, [{"type": "mine/own", "status": "True"}, _REFUSED]),
+    ],
+    ids=["nothing said yet", "told why it waits", "a label like a field, and a condition of somebody else"],
+)
+async def test_a_binding_writes_the_node_and_the_condition_and_leaves_the_rest_to_the_letter(
+    objects: InProcessObjects, labels: dict[str, str], conditions: list[Manifest]
+) -> None:
+    await objects.create(PODS, pod("a", labels=labels, nodeSelector={"nodeName": "x"}), "default")
+    if conditions:
+        await objects.patch(PODS, "a", "merge", {"status": {"conditions": conditions}}, "default", subresource="status")
+    wanted = (await objects.get(PODS, "a", "default")).manifest()
+    await objects.bind("default", "a", {"target": {"name": "n1"}})
+    bound = (await objects.get(PODS, "a", "default")).raw
+    wanted["metadata"]["resourceVersion"] = msgspec.json.decode(bound)["metadata"]["resourceVersion"]
+    wanted["spec"]["nodeName"] = "n1"
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    others = [it for it in wanted["status"].get("conditions", ()) if it["type"] != "PodScheduled"]
+    wanted["status"]["conditions"] = [*others, scheduled | {"lastTransitionTime": "2026-01-31T12:00:00Z"}]
+    assert msgspec.json.decode(bound) == wanted
+    assert [*msgspec.json.decode(bound)] == [*wanted]
+    found = await objects.list(PODS, Query(fields="spec.nodeName=n1"))
+    assert found.items == [bound]
+    if labels:
+        by_label = await objects.list(PODS, Query(labels=",".join(f"{key}={value}" for key, value in labels.items())))
+        assert by_label.items == [bound]
 
 
 async def test_an_eviction_respects_the_disruption_budget(objects: InProcessObjects) -> None:

@@ -153,3 +153,100 @@ async def test_a_thousand_watchers_hold_no_events(objects: InProcessObjects, sto
     await objects.create(CONFIG_MAPS, config_map("a"), "default")
     events = [watch.poll() for watch in watches]
     assert len({id(event.raw) for event in events if event is not None}) == 1
+
+
+async def test_a_watch_that_is_fed_gets_every_event_in_order_soon_after_it_came_to_be(
+    objects: InProcessObjects,
+) -> None:
+    await objects.create(CONFIG_MAPS, config_map("a"), "default")
+    watch = await objects.watch(CONFIG_MAPS)
+    taken: list[tuple[str, str]] = []
+    feeding = asyncio.create_task(
+        watch.feed(lambda event: taken.append((event.type, event.manifest()["metadata"]["name"])))
+    )
+    await asyncio.sleep(0)
+    assert taken == [("ADDED", "a")]
+    await objects.create(CONFIG_MAPS, config_map("b"), "default")
+    await objects.delete(CONFIG_MAPS, "a", "default")
+    assert taken == [("ADDED", "a")]  # not while the writer is at it
+    await asyncio.sleep(0)
+    assert taken == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+    await watch.close()
+    await feeding
+
+
+async def test_those_who_watch_everything_share_one_event_which_says_whose_it_is(objects: InProcessObjects) -> None:
+    first, second = await objects.watch(CONFIG_MAPS), await objects.watch(CONFIG_MAPS)
+    await objects.create(CONFIG_MAPS, config_map("a"), "default")
+    await objects.delete(CONFIG_MAPS, "a", "default")
+    for wanted in ("ADDED", "DELETED"):
+        event = first.poll()
+        assert event is second.poll()
+        assert event is not None
+        assert event.type == wanted
+        metadata = event.manifest()["metadata"]
+        assert event.head is not None
+        assert (event.head.key, event.head.uid) == ("default/a", metadata["uid"])
+        assert str(event.head.version) == metadata["resourceVersion"]
+
+
+async def test_a_feed_ends_with_what_its_taker_raises_and_takes_nothing_more(objects: InProcessObjects) -> None:
+    watch = await objects.watch(CONFIG_MAPS)
+    taken = 0
+
+    def take(_event: object) -> None:
+        nonlocal taken
+        taken += 1
+        raise ValueError("no room")
+
+    feeding = asyncio.create_task(watch.feed(take))
+    await asyncio.sleep(0)
+    for name in ("a", "b"):
+        await objects.create(CONFIG_MAPS, config_map(name), "default")
+    with pytest.raises(ValueError, match="no room"):
+        await feeding
+    await objects.create(CONFIG_MAPS, config_map("c"), "default")
+    await asyncio.sleep(0)
+    assert taken == 1
+
+
+async def test_a_feed_that_is_cancelled_leaves_nothing_behind(objects: InProcessObjects) -> None:
+    watch = await objects.watch(CONFIG_MAPS)
+    taken: list[object] = []
+    feeding = asyncio.create_task(watch.feed(taken.append))
+    await asyncio.sleep(0)
+    feeding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await feeding
+    await objects.create(CONFIG_MAPS, config_map("a"), "default")
+    await asyncio.sleep(0)
+    assert taken == []
+
+
+async def test_a_feed_that_fell_out_of_the_window_is_told_so() -> None:
+    store = Store(ManualClock(), CountingIds(), window=2)
+    objects = InProcessObjects(store)
+    watch = await objects.watch(CONFIG_MAPS, Query(resource_version=str(store.version)))
+    for name in ("a", "b", "c"):
+        await objects.create(CONFIG_MAPS, config_map(name), "default")
+    taken: list[str] = []
+    await watch.feed(lambda event: taken.append(event.type))
+    assert taken == ["ERROR"]
+
+
+def test_a_store_that_outlives_a_loop_feeds_those_of_the_next(objects: InProcessObjects) -> None:
+    taken: list[str] = []
+
+    async def feed_and_write(name: str) -> None:
+        watch = await objects.watch(CONFIG_MAPS)
+        feeding = asyncio.create_task(watch.feed(lambda event: taken.append(event.manifest()["metadata"]["name"])))
+        await asyncio.sleep(0)
+        await objects.create(CONFIG_MAPS, config_map(name), "default")
+        if name == "b":
+            await asyncio.sleep(0)
+        feeding.cancel()
+
+    asyncio.run(feed_and_write("a"))
+    taken.clear()
+    asyncio.run(feed_and_write("b"))
+    assert taken == ["a", "b"]

@@ -40,6 +40,7 @@ class _Change:
         self.spec: Manifest = new.get("spec", {})
         self.new: Manifest = new.get("status") or {}
         self.old: Manifest = old.get("status") or {}
+        self._changed = {field for field in (*self.new, *self.old) if self.new.get(field) != self.old.get(field)}
         self.now = _true_conditions(self.new)
         self.before = _true_conditions(self.old)
         self.complete = "Complete" in self.now
@@ -52,7 +53,7 @@ class _Change:
         self.finished_changed = self.finished == self.before.isdisjoint(_FINAL)
 
     def differs(self, *fields: str) -> bool:
-        return any(self.new.get(field) != self.old.get(field) for field in fields)
+        return not self._changed.isdisjoint(fields)
 
     def condition_differs(self, condition_type: str) -> bool:
         return (condition_type in self.now) != (condition_type in self.before)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from allhands.api.errors import FieldError
 
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+_KNOWN_CONDITIONS = _SYSTEM_CONDITIONS | {"ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"}
+"""Types that are written all the time, and whose names are fine."""
 _NOT_NEGATIVE = "must be a non-negative integer"
 
 
@@ -69,7 +71,7 @@ def _check_conditions(conditions: list[Manifest], errors: list[FieldError]) -> N
         if generation < 0:
             where = f"status.conditions[{index}].observedGeneration"
             errors.append(invalid(where, generation, _NOT_NEGATIVE))
-        if kind not in _SYSTEM_CONDITIONS:
+        if kind not in _KNOWN_CONDITIONS:
             where = f"status.conditions[{index}].Type"
             errors += [invalid(where, kind, text) for text in names.qualified_name(kind)]
 

@@ -38,7 +38,8 @@ class Diagnosis:
         self.mismatch = ""
         """The first value that cannot be decoded, as a whole message; empty if all can."""
         self.conversion = ""
-        """The same fault as the server words it when it converts the result of a strategic patch."""
+        """The same as the server words it when it converts the result of a strategic patch: there, a number that is
+        too large for its field is cut to its lower bits, and is no fault."""
         self._ended = False
         self.unknown: list[str] = []
         """Paths of fields that the kind does not have, in document order."""
@@ -102,7 +103,10 @@ class Diagnosis:
         if scalar == "integer" and isinstance(value, (int, float)) and not isinstance(value, bool):
             low, high = _INT_RANGES.get(form, _INT_RANGES["int64"])
             if isinstance(value, float) or not low <= value <= high:
-                return self._refuse(value, context, _converted(value, context.go_type), f"number {_literal(value)}")
+                is_cut = isinstance(value, int) and form == "int32" and -(2**63) <= value < 2**63
+                conversion = "" if is_cut else _converted(value, context.go_type)
+                self._refuse(value, context, conversion, f"number {_literal(value)}")
+                return (int(value) + 2**31) % 2**32 - 2**31 if is_cut else value
             return value
         fits = {
             "string": isinstance(value, str),
@@ -130,7 +134,9 @@ class Diagnosis:
         if self._ended:
             return
         if ends or not self.mismatch:
-            self.mismatch, self.conversion = message, conversion
+            self.mismatch = message
+        if conversion and (ends or not self.conversion):
+            self.conversion = conversion
         self._ended = ends
 
 

@@ -13,6 +13,7 @@ FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+_INDEX_TEXTS: Final = frozenset({INDEX, INDEX_FAILURES, INDEX_IGNORED})
 NO_INDEX: Final = -1
 _MOST: Final = 2**31 - 1
 _NO_TEXTS: Final[dict[str, str]] = {}
@@ -165,7 +166,12 @@ _pods: Final = msgspec.json.Decoder(_Document)
 def decode_pod(raw: bytes) -> JobPod:
     document = _pods.decode(raw)
     meta, status = document.metadata, document.status
-    annotations = meta.annotations or _NO_TEXTS
+    annotations = meta.annotations
+    index, index_failures, index_ignored = NO_INDEX, 0, 0
+    if annotations is not None and not _INDEX_TEXTS.isdisjoint(annotations):
+        index = _number(annotations, INDEX, NO_INDEX)
+        index_failures = _number(annotations, INDEX_FAILURES, 0)
+        index_ignored = _number(annotations, INDEX_IGNORED, 0)
     finalizers = meta.finalizers or ()
     owners = meta.owner_references or ()
     over = meta.deletion_timestamp is not None or status.phase in ("Succeeded", "Failed")
@@ -179,9 +185,9 @@ def decode_pod(raw: bytes) -> JobPod:
         version=meta.resource_version,
         labels=meta.labels or _NO_TEXTS,
         phase=status.phase,
-        index=_number(annotations, INDEX, NO_INDEX),
-        index_failures=_number(annotations, INDEX_FAILURES, 0),
-        index_ignored_failures=_number(annotations, INDEX_IGNORED, 0),
+        index=index,
+        index_failures=index_failures,
+        index_ignored_failures=index_ignored,
         finalizers=finalizers,
         owners=owners,
         controller=_controller(owners),
