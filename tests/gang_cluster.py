@@ -13,14 +13,15 @@ import msgspec
 
 from allhands.api.kinds import Resource
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
-from allhands.compose.real import ProcessOptions, run_scheduler
+from allhands.compose.process import ProcessOptions
+from allhands.compose.real import run_scheduler
 from allhands.kube import kubeconfig
 from allhands.ports import Query
 from tests.foreign_kinds import COSCHEDULING, VOLCANO, group
 from tests.manifests import NAMESPACES, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
     from allhands.ports import Objects
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 NATIVE = Resource("scheduling.k8s.io", "v1alpha2", "podgroups")
 WITHIN_SECONDS = 120
+WRITERS = 8
 KINDS = {"native": NATIVE, "coscheduling": COSCHEDULING, "volcano": VOLCANO}
 
 
@@ -73,15 +75,24 @@ class Gangs:
 
     async def pods(self, name: str, count: int, cpu: str = "1", task: str = "", **more: Any) -> None:
         """So many pods of the group, named after it; `owners` are theirs, the rest goes into the spec."""
-        for number in range(count):
-            await self.objects.create(PODS, self.pod(name, f"{name}{task}-{number}", cpu, task, more), self.namespace)
+        await self._create(self.pod(name, f"{name}{task}-{number}", cpu, task, more) for number in range(count))
 
     async def singles(self, label: str, count: int, cpu: str = "1") -> None:
         """Pods that belong together only for who counts them."""
-        for number in range(count):
-            pod = self.pod(label, f"{label}-{number}", cpu, "", {})
+        pods = [self.pod(label, f"{label}-{number}", cpu, "", {}) for number in range(count)]
+        for pod in pods:
             pod["spec"].pop("schedulingGroup", None)
-            await self.objects.create(PODS, pod, self.namespace)
+        await self._create(pods)
+
+    async def _create(self, pods: Iterable[Manifest]) -> None:
+        """A few at a time: thousands would else take longer than what is tested."""
+        coming = iter(pods)
+
+        async def some() -> None:
+            for pod in coming:
+                await self.objects.create(PODS, pod, self.namespace)
+
+        await asyncio.gather(*(some() for _ in range(WRITERS)))
 
     def pod(self, group_name: str, name: str, cpu: str, task: str, more: Manifest) -> Manifest:
         metadata: Manifest = {"name": name, "labels": {"gang": group_name}, "ownerReferences": more.get("owners", [])}

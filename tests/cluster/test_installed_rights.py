@@ -40,7 +40,7 @@ ACCOUNTS = "system:serviceaccount:allhands-system:"
 VOLUMES = Resource("", "v1", "persistentvolumes")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
-EVERYONE_MAY = frozenset({"selfsubjectaccessreviews"})
+EVERYONE_MAY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 """What the server grants whoever has logged in."""
 AFTER_A_MISHAP = frozenset(
     {

@@ -22,6 +22,6 @@ def command(started: Started) -> None:
     Examples:
       allhands controllers --kubeconfig ~/.kube/config
     """
-    from allhands.compose.real import run_lacking_controllers  # noqa: PLC0415 (`--help` must not pay for it)
+    from allhands.compose.lacking import run_lacking_controllers  # noqa: PLC0415 (`--help` must not pay for it)
 
     run_process(started, run_lacking_controllers)

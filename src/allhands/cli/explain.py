@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allhands.cli.cluster import cluster_options, speak
-from allhands.cli.options import Subject, SubjectType, not_found, output_option, watch_option
+from allhands.cli.options import Subject, SubjectType, ambiguous, not_found, output_option, watch_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ _MOMENT = re.compile(r" *\S+ ago  ")
 
 
 @click.command("explain", short_help="Tell the whole story of a job, a pod, a group or a queue.")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType("job", "pod", "podgroup", "queue"))
+@click.argument("subject", metavar="KIND/NAME", type=SubjectType("job", "pod", "podgroup", "queue", plain=True))
 @cluster_options()
 @output_option("table", "wide", "json", "yaml")
 @watch_option
@@ -32,9 +32,13 @@ def command(target: Target, subject: Subject, output: str, watch: bool) -> None:
     """Tell all that is known: state, why it waits with numbers, when it starts or who prevents an answer, where its
     pods are, failed starts and the next try, what happened.
 
+    NAME alone will do if only one thing is called so. PodGroups are the native ones, coscheduling's and Volcano's.
+
     \b
     Examples:
       allhands explain job/train
+      allhands explain train
+      allhands explain podgroup.scheduling.volcano.sh/train
       allhands explain pod/train-0 --watch
       allhands explain queue/team-a
     """
@@ -57,8 +61,12 @@ async def explain(session: Session, subject: Subject, *, output: str, watch: boo
 
     parts = await _parts(session)
     first = await look(session.objects, parts, session.namespace)
-    if news(first) is None:
+    meant = subjects_meant(subject, session.namespace, first)
+    if not meant:
         raise _missing(subject, session.namespace, first)
+    if len(meant) > 1:
+        raise ambiguous(subject, map(str, meant))
+    subject = meant[0]
     if watch:
         await show_screen(session, parts, screen, namespace=session.namespace, is_news=news)
     else:
@@ -81,8 +89,27 @@ async def _parts(session: Session) -> Sequence[Part]:
     return (*everywhere, NODES_IF_SHOWN, EVENTS)
 
 
+def subjects_meant(subject: Subject, namespace: str, picture: Picture) -> list[Subject]:
+    """All that it may be, each said so that nothing else can be meant."""
+    from allhands.views.groups import groups_named  # noqa: PLC0415
+    from allhands.views.queues import queue_rows  # noqa: PLC0415
+
+    kind, name, api_group = subject
+    found: list[Subject] = []
+    if kind in ("", "job", "podgroup"):
+        groups = groups_named(picture, namespace, kind, name, api_group)
+        found = [Subject(it.kind, it.name, it.api_group if it.kind == "podgroup" else "") for it in groups]
+    if kind in ("", "pod"):
+        key = f"{namespace}/{name}"
+        found += [Subject("pod", name) for it in picture.pods if it.record.pod.key == key]
+    if kind == "queue" or (kind == "" and picture.queues is not None):
+        found += [Subject("queue", name) for it in queue_rows(picture) if it.name == name]
+    return found
+
+
 def story_of(subject: Subject, namespace: str, picture: Picture, now: int) -> Story | None:
-    from allhands.views.groups import groups_of  # noqa: PLC0415
+    """Of one thing that has been found. None if it is gone."""
+    from allhands.views.groups import groups_named  # noqa: PLC0415
     from allhands.views.queue_story import queue_story  # noqa: PLC0415
     from allhands.views.story import group_story, pod_story  # noqa: PLC0415
 
@@ -93,13 +120,8 @@ def story_of(subject: Subject, namespace: str, picture: Picture, now: int) -> St
             if (seen.record.pod.namespace, seen.record.pod.name) == (namespace, subject.name):
                 return pod_story(seen, picture, now)
         return None
-    for group in groups_of(picture):
-        names = [(group.kind, group.name)]
-        if group.pod_group is not None:
-            names.append(("podgroup", group.pod_group.record.name))
-        if group.namespace == namespace and tuple(subject) in names:
-            return group_story(group, picture, now)
-    return None
+    groups = groups_named(picture, namespace, *subject)
+    return group_story(groups[0], picture, now) if groups else None
 
 
 def _missing(subject: Subject, namespace: str, picture: Picture) -> click.ClickException:
@@ -107,11 +129,12 @@ def _missing(subject: Subject, namespace: str, picture: Picture) -> click.ClickE
         if picture.queues is None:
             return click.ClickException("this cluster has no queues: it does not know the kind Queue (Volcano's)")
         return not_found(subject, "", [it.name for it in picture.queues])
-    known = {
+    by_kind = {
         "job": [(it.record.namespace, it.record.name) for it in picture.jobs],
         "podgroup": [(it.record.namespace, it.record.name) for it in picture.pod_groups],
         "pod": [(it.record.pod.namespace, it.record.pod.name) for it in picture.pods],
-    }[subject.kind]
+    }
+    known = by_kind[subject.kind] if subject.kind else [*by_kind["job"], *by_kind["podgroup"], *by_kind["pod"]]
     here = [name for space, name in known if space == namespace]
     return not_found(subject, namespace, here, [space for space, name in known if name == subject.name])
 

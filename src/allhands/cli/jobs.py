@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allhands.cli.cluster import cluster_options, speak
-from allhands.cli.options import FULL_NAMES, output_option, watch_option
+from allhands.cli.options import output_option, watch_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,8 @@ STATES = ("waiting", "starting", "running", "succeeded", "failed")
 @output_option()
 @watch_option
 def command(target: Target, queue: str, state: str | None, output: str, watch: bool) -> None:
-    """List batch/v1 Jobs and PodGroups: queue, pods, state, start, and what is in the way.
+    """List batch/v1 Jobs and PodGroups (native, coscheduling, Volcano): queue, pods, state, start, and what is in the
+    way.
 
     START says when it started, when it is expected to, or that nobody can know. `wide` cuts nothing.
 
@@ -102,7 +103,8 @@ class JobTable:
 
     def name(self, row: GroupRow) -> str:
         where = f"{row.namespace}/" if self._with_namespace else ""
-        return f"{where}{FULL_NAMES[row.kind]}/{row.name}"
+        group = f".{row.api_group}" if row.api_group else ""
+        return f"{where}{row.kind}{group}/{row.name}"
 
 
 def start_text(row: GroupRow, now: int) -> str:

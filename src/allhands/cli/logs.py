@@ -97,6 +97,7 @@ async def logs(session: Session, subject: Subject, options: LogOptions) -> None:
         LogStream(session.access) as stream,
     ):
         group = group_of(about, live.first)
+        uid = "" if group is None else group.declared.uid
         if group is None:
             raise not_found(subject, session.namespace, names_like(about, live.first))
         named = {name for seen in group.pods for name in seen.containers}
@@ -115,7 +116,8 @@ async def logs(session: Session, subject: Subject, options: LogOptions) -> None:
                 if group is not None:
                     printer.follow(group)
                 ends = ends + 1 if (group is None or _is_over(group)) and printer.is_quiet else 0
-                group = group_of(about, await live.next(AGAIN_SECONDS / GRACE_TURNS if ends else AGAIN_SECONDS))
+                picture = await live.next(AGAIN_SECONDS / GRACE_TURNS if ends else AGAIN_SECONDS)
+                group = group_of(about, picture, uid)
         finally:
             await printer.close()
         printer.tell_silent()

@@ -12,9 +12,10 @@ import msgspec
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
+from allhands.dialects.group_kinds import GROUP_KINDS
 from allhands.ports import Query
 from allhands.runtime.informer import Informer
-from allhands.views.picture import Picture, see_event, see_job, see_node, see_pod, see_pod_group, see_queue
+from allhands.views.picture import Picture, see_event, see_job, see_node, see_pod, see_queue, seeing_pod_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,8 @@ NOT_THERE: Final = frozenset({403, 404})
 
 
 class Part(NamedTuple):
-    """One collection of a picture. One that is optional may be unknown to the server, or not be shown to us."""
+    """One collection of a picture, or one of those that are shown together under the same name. One that is optional
+    may be unknown to the server, or not be shown to us."""
 
     name: str
     resource: Resource
@@ -40,8 +42,8 @@ class Part(NamedTuple):
 
 
 JOBS: Final = Part("jobs", Resource("batch", "v1", "jobs"), see_job)
-POD_GROUPS: Final = Part(
-    "pod_groups", Resource("scheduling.k8s.io", "v1alpha2", "podgroups"), see_pod_group, is_optional=True
+POD_GROUPS: Final = tuple(
+    Part("pod_groups", kind.resource, seeing_pod_groups(kind), is_optional=True) for kind in GROUP_KINDS
 )
 PODS: Final = Part("pods", Resource("", "v1", "pods"), see_pod)
 QUEUES: Final = Part(
@@ -51,7 +53,7 @@ NODES: Final = Part("nodes", Resource("", "v1", "nodes"), see_node, is_namespace
 NODES_IF_SHOWN: Final = NODES._replace(is_optional=True)
 EVENTS: Final = Part("events", Resource("", "v1", "events"), see_event, is_optional=True)
 
-GROUP_PARTS: Final = (JOBS, POD_GROUPS, PODS, QUEUES)
+GROUP_PARTS: Final = (JOBS, *POD_GROUPS, PODS, QUEUES)
 """What a list of groups is made of."""
 
 
@@ -61,17 +63,26 @@ def now_seconds() -> int:
 
 async def look(objects: Objects, parts: Sequence[Part], namespace: str = "") -> Picture:
     """The picture of now. Raises the server's refusal of anything that is not optional."""
-    return _picture(await _look(objects, parts, namespace))
+    return _picture(parts, await _look(objects, parts, namespace))
 
 
-async def _look(objects: Objects, parts: Sequence[Part], namespace: str) -> dict[str, list[Any] | None]:
+async def _look(objects: Objects, parts: Sequence[Part], namespace: str) -> dict[Resource, list[Any] | None]:
     """By part; None for one that is not there or not for us."""
     answers = await asyncio.gather(*(_listed(objects, part, namespace) for part in parts))
-    return {part.name: seen for part, seen in zip(parts, answers, strict=True)}
+    return {part.resource: seen for part, seen in zip(parts, answers, strict=True)}
 
 
-def _picture(seen: dict[str, list[Any] | None]) -> Picture:
-    return Picture(**{name: items for name, items in seen.items() if items is not None})
+def _together(parts: Sequence[Part], seen: dict[Resource, list[Any] | None]) -> dict[str, list[Any]]:
+    """By the name of the parts."""
+    found: dict[str, list[Any]] = {}
+    for part in parts:
+        if (items := seen.get(part.resource)) is not None:
+            found.setdefault(part.name, []).extend(items)
+    return found
+
+
+def _picture(parts: Sequence[Part], seen: dict[Resource, list[Any] | None]) -> Picture:
+    return Picture(**_together(parts, seen))
 
 
 async def _listed(objects: Objects, part: Part, namespace: str) -> list[Any] | None:
@@ -114,16 +125,17 @@ class LivePictures:
         self._parts = parts
         self._namespace = namespace
         self._changed = asyncio.Event()
-        self._informers: dict[str, Informer[Any]] = {}
+        self._informers: dict[Resource, Informer[Any]] = {}
+        self._seen: dict[Resource, list[Any] | None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.first = Picture()
 
     async def __aenter__(self) -> LivePictures:
-        seen = await _look(self._objects, self._parts, self._namespace)
-        self.first = _picture(seen)
+        self._seen = await _look(self._objects, self._parts, self._namespace)
+        self.first = _picture(self._parts, self._seen)
         for part in self._parts:
-            if seen[part.name] is not None:
-                self._informers[part.name] = self._informer(part)
+            if self._seen[part.resource] is not None:
+                self._informers[part.resource] = self._informer(part)
         return self
 
     async def __aexit__(self, *reason: object) -> None:
@@ -153,5 +165,7 @@ class LivePictures:
                 await self._changed.wait()
                 await asyncio.sleep(SETTLE_SECONDS)
         self._changed.clear()
-        kept = {name: list(it.all()) for name, it in self._informers.items() if it.synced.is_set()}
-        return msgspec.structs.replace(self.first, **kept)
+        for resource, informer in self._informers.items():
+            if informer.synced.is_set():
+                self._seen[resource] = list(informer.all())
+        return _picture(self._parts, self._seen)

@@ -24,7 +24,7 @@ from allhands.cli.policy_file import policy_of_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from allhands.compose.real import ProcessOptions
+    from allhands.compose.process import ProcessOptions
     from allhands.kube.access import Access
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -119,7 +119,7 @@ _OPTIONS = (
 
 def run_process(started: Started, run: Callable[[Access, ProcessOptions], Coroutine[Any, Any, None]]) -> None:
     from allhands.api.errors import StatusError  # noqa: PLC0415 (`--help` must not pay for it)
-    from allhands.compose.real import MissingRightsError  # noqa: PLC0415
+    from allhands.compose.process import MissingRightsError  # noqa: PLC0415
     from allhands.kube.kubeconfig import KubeconfigError  # noqa: PLC0415
 
     where = "the pod's service account"
@@ -157,7 +157,7 @@ def _access(started: Started) -> tuple[Access, str]:
 
 
 def _options_of(started: Started) -> ProcessOptions:
-    from allhands.compose.real import ProcessOptions  # noqa: PLC0415
+    from allhands.compose.process import ProcessOptions  # noqa: PLC0415
     from allhands.core.policy import DEFAULT  # noqa: PLC0415
 
     host, port = started.metrics_address

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from allhands.cli.cluster import cluster_options, speak
-from allhands.cli.options import FULL_NAMES, Subject, SubjectType, not_found
+from allhands.cli.options import Subject, SubjectType, ambiguous, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +88,7 @@ async def wait_for(
     until = None if seconds is None else loop.time() + seconds
     async with LivePictures(session.objects, GROUP_PARTS, scope) as live:
         picture, uids = live.first, {it: uid_of(it, live.first) for it in awaited}
+        names = {it: full_name(it, live.first) for it in awaited}
         pending, is_good = list(awaited), True
         if goal != "deleted":
             for it in awaited:
@@ -98,7 +99,7 @@ async def wait_for(
             for it, verdict in verdicts.items():
                 if verdict.is_met:
                     _clear_line()
-                    click.echo(f"{FULL_NAMES[it.subject.kind]}/{it.subject.name} {verdict.words}")
+                    click.echo(f"{names[it]} {verdict.words}")
                 elif verdict.is_hopeless:
                     _clear_line()
                     click.echo(f"Error: {it.subject} {verdict.words}", err=True)
@@ -134,24 +135,32 @@ def _progress(text: str) -> None:
         click.echo(printable(text)[: width_of_output() - 1], nl=False, err=True)
 
 
-def group_of(it: Awaited, picture: Picture) -> Group | None:
-    from allhands.views.groups import groups_of, of_pod  # noqa: PLC0415
+def group_of(it: Awaited, picture: Picture, uid: str = "") -> Group | None:
+    """The one with that uid, if it is known; else refuses words that may mean several."""
+    from allhands.views.groups import groups_named, of_pod  # noqa: PLC0415
 
-    kind, name = it.subject
+    kind, name, api_group = it.subject
     if kind == "pod":
         queues = {queue.name: queue for queue in picture.queues or ()}
         pods = (seen for seen in picture.pods if seen.record.pod.key == f"{it.namespace}/{name}")
         return next((of_pod(seen, queues) for seen in pods), None)
-    for group in groups_of(picture):
-        of_its_own = kind == "podgroup" and group.pod_group is not None and group.pod_group.record.name == name
-        if group.namespace == it.namespace and (group.label == f"{kind}/{name}" or of_its_own):
-            return group
-    return None
+    found = groups_named(picture, it.namespace, kind, name, api_group)
+    same = [group for group in found if group.declared.uid == uid]
+    if len(found) > 1 and not same and not uid:
+        raise ambiguous(it.subject, (group.label for group in found))
+    return next(iter(same or found), None)
 
 
 def uid_of(it: Awaited, picture: Picture) -> str:
     group = group_of(it, picture)
     return "" if group is None else group.declared.uid
+
+
+def full_name(it: Awaited, picture: Picture) -> str:
+    """As the API's own tools print it."""
+    group = group_of(it, picture) if it.subject.kind == "podgroup" else None
+    api_group = "" if group is None or group.pod_group is None else group.pod_group.api_group
+    return it.subject._replace(api_group=api_group).full_name
 
 
 def names_like(it: Awaited, picture: Picture) -> list[str]:
@@ -167,7 +176,7 @@ def judge(it: Awaited, goal: str, picture: Picture, uid: str) -> Verdict:
     """How an object stands to what is waited for. One of the same name with another uid is another object."""
     from allhands.views.rows import row_of  # noqa: PLC0415
 
-    group = group_of(it, picture)
+    group = group_of(it, picture, uid)
     is_there = group is not None and group.declared.uid == uid
     if goal == "deleted":
         return Verdict(words="is still there") if is_there else Verdict(is_met=True, words="deleted")

@@ -35,6 +35,11 @@ class RandomIds:
 def spare_the_collector() -> None:
     """Tells the garbage collector that what is loaded stays, and to look at the rest less often. A cluster is a large
     heap of values that live long; with the defaults, most of the time of a large one goes into walking them."""
+    collect_seldom()
     gc.collect()
     gc.freeze()
+
+
+def collect_seldom() -> None:
+    """While a large heap is being loaded: nearly all of it stays."""
     gc.set_threshold(*COLLECTOR_THRESHOLDS)

@@ -39,6 +39,9 @@ _PARTS: Final = {
     "Succeeded": PodPart.SUCCEEDED,
     "Failed": PodPart.FAILED,
 }
+LET_IN: Final = "Inqueue"
+ENDED: Final = ("Completed", "Finished", "Failed")
+"""Phases of foreign groups that count even when they have no pods: not yet, or not any more."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -202,9 +205,9 @@ class QueueController:
         return GroupShare(
             record.queue,
             max(1, record.min_count) if record.is_gang else 1,
-            record.status.admitted_at_seconds is not None,
+            record.status.admitted_at_seconds is not None or record.written.phase == LET_IN,
             record.status.started_at_seconds is not None,
-            record.has_ended,
+            record.has_ended or record.written.phase in ENDED,
             ours,
         )
 

@@ -5,7 +5,7 @@
 | spec.minMember | so many of its pods start together or none |
 | spec.minResources | nothing: room is looked for pod by pod on nodes, not as a sum over the cluster |
 | spec.scheduleTimeoutSeconds | nothing: no member holds room while it waits for the others |
-| status.phase, running, succeeded, failed, scheduleStartTime | written here, counted from its pods |
+| status.phase, running, succeeded, failed, scheduleStartTime, occupiedBy | written here, counted from its pods |
 
 Pods name their group by the label `scheduling.x-k8s.io/pod-group`.
 """
@@ -73,6 +73,7 @@ def read_group(raw: bytes) -> GroupRecord:
         min_count=least,
         queue=annotations.get(QUEUE, ""),
         expected_duration_seconds=expected,
+        priority_of_pods=True,
         problem=problem,
         written=written_status(document.status),
     )
@@ -80,9 +81,12 @@ def read_group(raw: bytes) -> GroupRecord:
 
 def status_of(record: GroupRecord, progress: Progress, now: str) -> Manifest:
     """What its status should say; empty if it does. Phases follow from the counts as the plugin's own controller has
-    it: Pending until enough pods exist, Scheduling until enough run, then Running, and Finished or Failed at its end.
+    it: Pending until enough pods exist, Scheduling until enough run, then Running, and Finished or Failed at its end,
+    after which nothing is written any more.
     """
     written = record.written
+    if written.phase in ("Finished", "Failed"):
+        return {}
     phase = _phase(record.min_count, progress)
     status: Manifest = {}
     if phase != written.phase:
@@ -92,6 +96,8 @@ def status_of(record: GroupRecord, progress: Progress, now: str) -> Manifest:
             status[name] = getattr(progress, name)
     if phase != "Pending" and not written.schedule_start_time:
         status["scheduleStartTime"] = now
+    if phase != "Pending" and not written.occupied_by and progress.owner:
+        status["occupiedBy"] = f"{record.namespace}/{progress.owner}"
     return status
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from allhands.api.kinds import Resource
-from allhands.dialects import coscheduling, volcano_groups
+from allhands.dialects import coscheduling, native_groups, volcano_groups
 from allhands.dialects.groups import read_pod_group
 
 if TYPE_CHECKING:
@@ -23,20 +23,33 @@ if TYPE_CHECKING:
 
 
 class GroupKind(msgspec.Struct, frozen=True):
-    """`status_of` says what its status lacks; None for the native kind, which has a condition and no counts."""
+    """`status_of` says what its status lacks. `is_builtin`: the API server itself knows the kind, and how to merge its
+    lists. `is_enqueued`: its pods may be made only after its status says so."""
 
     prefix: str
     resource: Resource
     read: Callable[[bytes], GroupRecord]
-    status_of: Callable[[GroupRecord, Progress, str], Manifest] | None = None
+    status_of: Callable[[GroupRecord, Progress, str], Manifest]
+    is_builtin: bool = False
+    is_enqueued: bool = False
     kind: str = "PodGroup"
 
 
-NATIVE: Final = GroupKind("", Resource("scheduling.k8s.io", "v1alpha2", "podgroups"), read_pod_group)
+NATIVE: Final = GroupKind(
+    "",
+    Resource("scheduling.k8s.io", "v1alpha2", "podgroups"),
+    read_pod_group,
+    native_groups.status_of,
+    is_builtin=True,
+)
 COSCHEDULING: Final = GroupKind(
     coscheduling.PREFIX, coscheduling.RESOURCE, coscheduling.read_group, coscheduling.status_of
 )
 VOLCANO: Final = GroupKind(
-    volcano_groups.PREFIX, volcano_groups.RESOURCE, volcano_groups.read_group, volcano_groups.status_of
+    volcano_groups.PREFIX,
+    volcano_groups.RESOURCE,
+    volcano_groups.read_group,
+    volcano_groups.status_of,
+    is_enqueued=True,
 )
 GROUP_KINDS: Final = (NATIVE, COSCHEDULING, VOLCANO)

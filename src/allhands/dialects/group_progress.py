@@ -1,6 +1,6 @@
 """How far a group is, counted from its pods, and what the status of its object says of that already.
 
-Foreign kinds have their own words for it (one file each); what they have in common is here.
+Each kind has its own words for it (one file each); what they have in common is here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from allhands.api.document import Manifest
     from allhands.model.pod import Pod
 
 
@@ -27,12 +28,18 @@ class Progress(NamedTuple):
     """Whether all that must run together was on nodes once."""
     waits: str = ""
     """Why it does not start, "" if it need not wait or nobody has said yet."""
+    is_enqueued: bool = False
+    """Whether its queue has room for it, so that its pods may be made."""
+    owner: str = ""
+    """Whose its pods are, by name, "" if nobody's."""
 
 
 def progress_of(pods: Iterable[Pod], *, was_whole: bool, waits: str) -> Progress:
     total = bound = running = succeeded = failed = 0
+    owner = ""
     for pod in pods:
         total += 1
+        owner = owner or pod.owner.partition("/")[2]
         if pod.phase == "Succeeded":
             succeeded += 1
         elif pod.phase == "Failed":
@@ -40,7 +47,7 @@ def progress_of(pods: Iterable[Pod], *, was_whole: bool, waits: str) -> Progress
         elif pod.node_name:
             bound += 1
             running += pod.phase == "Running"
-    return Progress(total, bound, running, succeeded, failed, was_whole, waits)
+    return Progress(total, bound, running, succeeded, failed, was_whole, waits, owner=owner)
 
 
 class WrittenStatus(msgspec.Struct, frozen=True):
@@ -51,6 +58,7 @@ class WrittenStatus(msgspec.Struct, frozen=True):
     succeeded: int = 0
     failed: int = 0
     schedule_start_time: str = ""
+    occupied_by: str = ""
     conditions: tuple[Any, ...] = ()
 
 
@@ -68,8 +76,23 @@ def written_status(status: Any) -> WrittenStatus:
         succeeded=_number(status.get("succeeded")),
         failed=_number(status.get("failed")),
         schedule_start_time=_text(status.get("scheduleStartTime")),
+        occupied_by=_text(status.get("occupiedBy")),
         conditions=tuple(it for it in conditions if isinstance(it, dict)) if isinstance(conditions, list) else (),
     )
+
+
+def with_condition(
+    conditions: Iterable[Manifest], type: str, status: str, reason: str, message: str, now: str, **more: Any
+) -> list[Manifest]:
+    """All of them with this one set; it is a new one only if something but its time and `more` is different."""
+    new = {"type": type, "status": status, "reason": reason, "message": message}
+    found = [dict(it) for it in conditions]
+    for number, condition in enumerate(found):
+        if condition.get("type") == type:
+            if any(condition.get(name) != value for name, value in new.items()):
+                found[number] = {**condition, **new, "lastTransitionTime": now, **more}
+            return found
+    return [*found, {**new, "lastTransitionTime": now, **more}]
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,8 @@ all. What an object says wrongly becomes the `problem` of its group, which then 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,7 +23,8 @@ from allhands.dialects.annotations import (
     topology_of,
 )
 from allhands.dialects.decoding import what_is_wrong
-from allhands.dialects.group_progress import NOTHING_WRITTEN, WrittenStatus
+from allhands.dialects.group_parts import PartRule, why_too_many, with_parts
+from allhands.dialects.group_progress import NOTHING_WRITTEN, WrittenStatus, written_status
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.pod_document import Timestamp, seconds_of
@@ -31,14 +33,20 @@ from allhands.model.podgroup import PodGroup, SubGroup, TaskMinimum, TopologyMod
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from allhands.model.resources import ResourceVector
+
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = "default"
     uid: str = ""
+    generation: int = 0
     annotations: dict[str, str] | None = None
     creation_timestamp: Timestamp | None = None
     deletion_timestamp: str | None = None
+
+
+SHARED_JOBS: Final = 256
 
 
 class GroupRecord(msgspec.Struct, frozen=True):
@@ -61,10 +69,14 @@ class GroupRecord(msgspec.Struct, frozen=True):
     topology_key: str = ""
     rule: TopologyRule | None = None
     """What the object itself says of its topology; the tier by name as its owner wrote it."""
+    parts: tuple[PartRule, ...] = ()
+    """Its sub-groups, told by the labels of its pods."""
     preemptible: bool = True
     expected_duration_seconds: int | None = None
     priority: int | None = None
     priority_class: str = ""
+    priority_of_pods: bool = False
+    """Whether, where it says nothing of its own priority, it has the highest of its pods."""
     suspended: bool = False
     scheduler_name: str = ""
     """Who is to place its pods, where the object says so."""
@@ -75,8 +87,11 @@ class GroupRecord(msgspec.Struct, frozen=True):
     after: tuple[str, ...] = ()
     """Jobs of its namespace that must be complete before it starts."""
     problem: str = ""
+    min_resources: ResourceVector | None = None
+    """What its pods will ask for together, where the object says so before there are pods."""
+    generation: int = 0
     written: WrittenStatus = NOTHING_WRITTEN
-    """What the status of a foreign kind says, whoever wrote it. Nothing is decided by it."""
+    """What its status says, whoever wrote it."""
 
     @property
     def has_ended(self) -> bool:
@@ -85,6 +100,12 @@ class GroupRecord(msgspec.Struct, frozen=True):
     @property
     def group_name(self) -> str:
         return f"{self.prefix}{self.name}"
+
+    @property
+    def looks_at_pods(self) -> bool:
+        """Whether what it asks for depends on the pods that there are of it."""
+        takes_priority = self.priority_of_pods and self.priority is None and not self.priority_class
+        return takes_priority or bool(self.parts)
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -135,6 +156,7 @@ class _PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
 class _PodGroupDocument(msgspec.Struct, frozen=True):
     metadata: Metadata = Metadata()
     spec: _PodGroupSpec = _PodGroupSpec()
+    status: Any = None
 
 
 _pod_groups = msgspec.json.Decoder(_PodGroupDocument)
@@ -165,7 +187,10 @@ def read_pod_group(raw: bytes) -> GroupRecord:
         expected_duration_seconds=expected,
         priority=spec.priority,
         priority_class=spec.priority_class_name,
+        priority_of_pods=True,
         problem=problem,
+        generation=document.metadata.generation,
+        written=written_status(document.status),
     )
 
 
@@ -219,8 +244,10 @@ class _JobDocument(msgspec.Struct, frozen=True):
 _jobs = msgspec.json.Decoder(_JobDocument)
 
 
+@functools.lru_cache(maxsize=SHARED_JOBS)
 def read_job(raw: bytes) -> GroupRecord:
-    """A batch/v1 Job: its limit of time, or what its owner expects, is what is known of its duration."""
+    """A batch/v1 Job: its limit of time, or what its owner expects, is what is known of its duration. Several watch
+    the same Jobs in one process, and share what was read."""
     document = _jobs.decode(raw)
     spec = document.spec
     annotations = document.metadata.annotations or {}
@@ -272,8 +299,23 @@ def job_group_name(job: str) -> str:
     return f"job:{job}"
 
 
+class MembersSeen(msgspec.Struct, frozen=True):
+    """What a group takes over from the pods that there are of it."""
+
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """Sub-group -> pods."""
+    highest_priority: int | None = None
+
+
+NO_MEMBERS: Final = MembersSeen()
+
+
 def pod_group_of(
-    record: GroupRecord, name: str, priorities: Mapping[str, int], tiers: tuple[str, ...]
+    record: GroupRecord,
+    name: str,
+    priorities: Mapping[str, int],
+    tiers: tuple[str, ...],
+    members: MembersSeen = NO_MEMBERS,
 ) -> tuple[PodGroup, str]:
     """The group, and what is wrong with it ("" if nothing is). `tiers` are the topology labels that are known."""
     problem = record.problem
@@ -287,24 +329,37 @@ def pod_group_of(
     elif record.rule is not None:
         rule, unknown = _named_tier(record.rule, tiers)
         problem = problem or unknown
-    priority = record.priority if record.priority is not None else priorities.get(record.priority_class, 0)
+    if too_many := why_too_many(members.counts):
+        problem, members = problem or f"spec.subGroupPolicy: {too_many}", NO_MEMBERS
+    parts = []
+    for part in record.parts:
+        named, unknown = (None, "") if part.topology is None else _named_tier(part.topology, tiers)
+        parts.append(msgspec.structs.replace(part, topology=named))
+        problem = problem or unknown
+    whole = SubGroup(min_count=max(0, record.min_count), task_minimums=record.task_minimums, topology=rule)
     group = PodGroup(
         record.namespace,
         name,
         record.queue,
         uid=record.uid,
-        members=SubGroup(
-            min_count=max(0, record.min_count),
-            task_minimums=record.task_minimums,
-            topology=rule,
-        ),
-        priority=priority,
+        members=with_parts(whole, parts, members.counts),
+        priority=_priority(record, priorities, members),
         created_at_seconds=record.created_at_seconds,
         expected_duration_seconds=record.expected_duration_seconds,
         preemptible=record.preemptible,
         suspended=record.suspended,
     )
     return group, problem
+
+
+def _priority(record: GroupRecord, priorities: Mapping[str, int], members: MembersSeen) -> int:
+    """Its own, or its class's; else, if its pods have one each, the highest of these: a group is considered as soon as
+    the first of its pods is, and that one is the most important."""
+    if record.priority is not None:
+        return record.priority
+    if record.priority_of_pods and not record.priority_class and members.highest_priority is not None:
+        return members.highest_priority
+    return priorities.get(record.priority_class, 0)
 
 
 def _named_tier(rule: TopologyRule, tiers: tuple[str, ...]) -> tuple[TopologyRule, str]:

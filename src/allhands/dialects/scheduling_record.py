@@ -1,7 +1,8 @@
 """What the scheduler must remember of a group, as the text of one annotation on the object that the group comes from.
 
 It is all that a new leader needs beside the pods. A text that cannot be read, or that somebody made up, is no record:
-then the group is as if it were new.
+then the group is as if it were new. What a newer release has added is passed over, and so is an explanation that only
+that one has words for: the older one must be able to lead in its place.
 """
 
 from __future__ import annotations
@@ -37,8 +38,19 @@ def read_record(annotations: Mapping[str, str] | None) -> GroupStatus:
     try:
         status = _decoder.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):  # the last: brackets in brackets in brackets
-        return NO_STATUS
+        status = _without_what_was_said(text)
     return status if _is_ours(status) else NO_STATUS
+
+
+def _without_what_was_said(text: str) -> GroupStatus:
+    """It is only said again; the rest must hold whoever leads."""
+    try:
+        fields = msgspec.json.decode(text)
+        if not isinstance(fields, dict) or fields.pop("said", None) is None:
+            return NO_STATUS
+        return msgspec.convert(fields, GroupStatus)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return NO_STATUS
 
 
 def _is_ours(status: GroupStatus) -> bool:

@@ -6,9 +6,9 @@
 | spec.minTaskMember | so many of each task (pod annotation `volcano.sh/task-spec`), unless they add up to more than minMember: then, as in Volcano, minMember alone counts |
 | spec.queue | the queue that is charged; `default` where it says nothing |
 | spec.priorityClassName | its priority |
-| spec.networkTopology | mode hard or soft, and the highest tier by number or name |
-| spec.minResources | nothing: room is looked for pod by pod on nodes, not as a sum over the cluster |
-| spec.subGroupPolicy | not read yet: a group that has one waits and says so |
+| spec.networkTopology | mode hard or soft, and the highest tier by number or name; hard without a tier is refused |
+| spec.subGroupPolicy | sub-groups by the labels of pods: pods that labelSelector takes and that have equal values of all matchLabelKeys are one sub-group, the first policy that takes a pod counts; without keys all that are taken are one. subGroupSize pods start together or none of them, minSubGroups such sub-groups must, each within its own networkTopology |
+| spec.minResources | when it may be Inqueue before there are pods; room itself is looked for pod by pod on nodes |
 | annotation `volcano.sh/preemptable: "false"` | nobody preempts it |
 | status | phase, running, succeeded, failed and the conditions Unschedulable and Scheduled are written here |
 
@@ -23,11 +23,14 @@ import msgspec
 
 from allhands.api.kinds import Resource
 from allhands.dialects.annotations import QUEUE, expected_or_problem
-from allhands.dialects.group_progress import written_status
+from allhands.dialects.group_parts import MOST_PARTS, PartRule
+from allhands.dialects.group_progress import with_condition, written_status
 from allhands.dialects.groups import GroupRecord, Metadata, unreadable
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.pod_document import seconds_of
 from allhands.model.podgroup import TaskMinimum, TopologyMode, TopologyRule
+from allhands.model.resources import ResourceVector
+from allhands.model.selector import LabelSelectorDocument, selector_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +44,11 @@ TASK_ANNOTATION: Final = "volcano.sh/task-spec"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 RESOURCE: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")
 DEFAULT_QUEUE: Final = "default"
+LONGEST_NAME: Final = 253
+READY: Final = "tasks in gang are ready to be scheduled"
+"""Volcano's own words for the reason; other programs look for them."""
+WHOLE: Final = "All pods that must run together are bound."
+LET_IN: Final = "Its queue has room for it: its pods may be made."
 TOO_FEW_PODS, TOO_LITTLE_ROOM = "NotEnoughTasks", "NotEnoughResources"
 _MODES: Final = {"": TopologyMode.HARD, "hard": TopologyMode.HARD, "soft": TopologyMode.SOFT}
 
@@ -51,13 +59,23 @@ class _Topology(msgspec.Struct, frozen=True, rename="camel"):
     highest_tier_name: str = ""
 
 
+class _SubGroupPolicy(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    network_topology: _Topology | None = None
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: LabelSelectorDocument | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     min_member: int = 0
     min_task_member: dict[str, int] | None = None
     queue: str = ""
     priority_class_name: str = ""
     network_topology: _Topology | None = None
-    sub_group_policy: Any = None
+    sub_group_policy: tuple[_SubGroupPolicy, ...] | None = None
+    min_resources: dict[str, str | int | float] | None = None
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -94,11 +112,13 @@ def read_group(raw: bytes) -> GroupRecord:
         min_count=spec.min_member,
         task_minimums=() if problem else _task_minimums(spec),
         queue="" if spec.queue == DEFAULT_QUEUE else spec.queue or annotations.get(QUEUE, ""),
-        rule=None if problem or spec.network_topology is None else _rule(spec.network_topology),
+        rule=None if problem else _rule(spec.network_topology),
+        parts=() if problem else _parts(spec),
         preemptible=annotations.get(PREEMPTABLE, "") != "false",
         expected_duration_seconds=expected,
         priority_class=spec.priority_class_name,
         problem=problem,
+        min_resources=None if problem else _amounts(spec),
         written=written_status(document.status),
     )
 
@@ -109,18 +129,74 @@ def _problem(spec: _Spec) -> str:
     for task, count in sorted((spec.min_task_member or {}).items()):
         if count < 0:
             return f"spec.minTaskMember[{task}]: {count} is less than none"
-    if spec.sub_group_policy:
-        return "spec.subGroupPolicy: sub-groups by labels are not supported yet"
-    topology = spec.network_topology
+    try:
+        _amounts(spec)
+    except ValueError as error:
+        return f"spec.minResources.{error}"
+    return _topology_problem("spec.networkTopology", spec.network_topology) or _policies_problem(spec)
+
+
+def _amounts(spec: _Spec) -> ResourceVector | None:
+    """Volcano's job controller writes there all names that a quota may use: limits and counts are no requests."""
+    if not spec.min_resources:
+        return None
+    requests = {
+        name.removeprefix("requests."): amount
+        for name, amount in spec.min_resources.items()
+        if not name.startswith(("limits.", "count/"))
+    }
+    return ResourceVector.from_quantities(requests)
+
+
+def _topology_problem(path: str, topology: _Topology | None) -> str:
     if topology is None:
         return ""
+    number, name = topology.highest_tier_allowed, topology.highest_tier_name
     if topology.mode not in _MODES:
-        return f'spec.networkTopology.mode: "{topology.mode[:40]}" is neither "hard" nor "soft"'
-    if topology.highest_tier_allowed is not None and topology.highest_tier_name:
-        return "spec.networkTopology: a tier is given by highestTierAllowed or by highestTierName, not by both"
-    if topology.highest_tier_allowed is not None and topology.highest_tier_allowed < 1:
-        return f"spec.networkTopology.highestTierAllowed: {topology.highest_tier_allowed} is not a tier from 1 on"
+        return f'{path}.mode: "{topology.mode[:40]}" is neither "hard" nor "soft"'
+    if number is not None and name:
+        return f"{path}: a tier is given by highestTierAllowed or by highestTierName, not by both"
+    if number is not None and number < 1:
+        return f"{path}.highestTierAllowed: {number} is not a tier from 1 on"
+    if _MODES[topology.mode] is TopologyMode.HARD and number is None and not name:
+        return f"{path}: mode hard needs a tier, by highestTierAllowed or by highestTierName"
     return ""
+
+
+def _policies_problem(spec: _Spec) -> str:
+    names: set[str] = set()
+    for number, policy in enumerate(spec.sub_group_policy or ()):
+        path = f"spec.subGroupPolicy[{number}]"
+        if "/" in policy.name or "?" in policy.name or len(policy.name) > LONGEST_NAME:
+            return f'{path}.name: "{policy.name[:40]}" is not a name of letters, digits and dashes'
+        name = policy.name or f"#{number}"
+        if name in names:
+            return f'{path}.name: "{name}" is the name of another policy too'
+        names.add(name)
+        if policy.sub_group_size is not None and policy.sub_group_size < 1:
+            return f"{path}.subGroupSize: {policy.sub_group_size} is not a number of pods from 1 on"
+        if not 0 <= (policy.min_sub_groups or 0) <= MOST_PARTS:
+            return f"{path}.minSubGroups: {policy.min_sub_groups} is not between 0 and {MOST_PARTS}"
+        selector = selector_of(policy.label_selector)
+        if selector is not None and not selector.is_valid:
+            return f"{path}.labelSelector: it is no selector of labels that the API server would take"
+        if problem := _topology_problem(f"{path}.networkTopology", policy.network_topology):
+            return problem
+    return ""
+
+
+def _parts(spec: _Spec) -> tuple[PartRule, ...]:
+    return tuple(
+        PartRule(
+            policy.name or f"#{number}",
+            size=1 if policy.sub_group_size is None else policy.sub_group_size,
+            min_parts=policy.min_sub_groups or 0,
+            selector=selector_of(policy.label_selector),
+            keys=policy.match_label_keys or (),
+            topology=_rule(policy.network_topology),
+        )
+        for number, policy in enumerate(spec.sub_group_policy or ())
+    )
 
 
 def _task_minimums(spec: _Spec) -> tuple[TaskMinimum, ...]:
@@ -130,7 +206,9 @@ def _task_minimums(spec: _Spec) -> tuple[TaskMinimum, ...]:
     return tuple(TaskMinimum(task, count) for task, count in sorted(wanted.items()))
 
 
-def _rule(topology: _Topology) -> TopologyRule:
+def _rule(topology: _Topology | None) -> TopologyRule | None:
+    if topology is None:
+        return None
     return TopologyRule(
         _MODES[topology.mode],
         highest_tier=topology.highest_tier_allowed,
@@ -142,7 +220,7 @@ def status_of(record: GroupRecord, progress: Progress, now: str) -> Manifest:
     """What its status should say; empty if it does."""
     written = record.written
     status: Manifest = {}
-    phase = _phase(record, progress)
+    phase = phase_of(record, progress)
     if phase != written.phase:
         status["phase"] = phase
     for name in ("running", "succeeded", "failed"):
@@ -154,38 +232,33 @@ def status_of(record: GroupRecord, progress: Progress, now: str) -> Manifest:
     return status
 
 
-def _phase(record: GroupRecord, progress: Progress) -> str:
-    """Inqueue is somebody's word that pods may be made: it is not taken back."""
-    least = max(1, record.min_count)
-    if progress.succeeded >= least and not progress.bound and progress.succeeded + progress.failed == progress.pods:
+def phase_of(record: GroupRecord, progress: Progress) -> str:
+    """Inqueue is somebody's word that pods may be made: it is not taken back. Completed says nothing of success."""
+    least, before = max(1, record.min_count), record.written.phase
+    ended = progress.succeeded + progress.failed
+    if ended and ended == progress.pods and (ended >= least or before == "Completed"):
         return "Completed"
     if progress.bound + progress.succeeded >= least:
         return "Running"
-    was_whole = progress.was_whole or record.written.phase in ("Running", "Unknown")
-    if was_whole and (progress.bound or progress.failed):
+    was_whole = progress.was_whole or before in ("Running", "Unknown")
+    if (was_whole and (progress.bound or progress.failed)) or (progress.running and progress.waits):
         return "Unknown"
-    return "Inqueue" if record.written.phase == "Inqueue" else "Pending"
+    return "Inqueue" if before == "Inqueue" or progress.is_enqueued else "Pending"
 
 
 def _conditions(record: GroupRecord, progress: Progress, now: str) -> list[Manifest]:
-    """Those of others stay as they are, and where they are."""
+    """Those of others stay as they are, and where they are. What waits beyond the minimum is no matter of the group."""
     conditions = [dict(it) for it in record.written.conditions]
-    if progress.waits:
-        reason = TOO_FEW_PODS if progress.pods < record.min_count else TOO_LITTLE_ROOM
-        _set(conditions, "Unschedulable", "True", reason, progress.waits, now)
-    elif progress.was_whole:
-        text = "All pods that must run together are bound."
-        _set(conditions, "Scheduled", "True", "Scheduled", text, now)
+    more = {"transitionID": f"{record.uid}/{now}"}
+    if progress.bound + progress.succeeded >= max(1, record.min_count):
+        if progress.was_whole:
+            conditions = with_condition(conditions, "Scheduled", "True", READY, WHOLE, now, **more)
+        if progress.was_whole and any(it.get("type") == "Unschedulable" for it in conditions):
+            conditions = with_condition(conditions, "Unschedulable", "False", READY, WHOLE, now, **more)
+    elif progress.is_enqueued and not progress.pods:
         if any(it.get("type") == "Unschedulable" for it in conditions):
-            _set(conditions, "Unschedulable", "False", "Scheduled", text, now)
+            conditions = with_condition(conditions, "Unschedulable", "False", "Inqueue", LET_IN, now, **more)
+    elif progress.waits:
+        reason = TOO_FEW_PODS if 0 < progress.pods < record.min_count else TOO_LITTLE_ROOM
+        conditions = with_condition(conditions, "Unschedulable", "True", reason, progress.waits, now, **more)
     return conditions
-
-
-def _set(conditions: list[Manifest], type: str, status: str, reason: str, message: str, now: str) -> None:
-    new = {"type": type, "status": status, "reason": reason, "message": message}
-    for number, condition in enumerate(conditions):
-        if condition.get("type") == type:
-            if any(condition.get(name) != value for name, value in new.items()):
-                conditions[number] = {**condition, **new, "lastTransitionTime": now}
-            return
-    conditions.append({**new, "lastTransitionTime": now})

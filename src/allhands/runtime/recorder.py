@@ -1,7 +1,7 @@
 """Events of the API for people: what happened to an object, told once and counted when it happens again.
 
-Telling is never in the way of doing: it happens in the background, a limited number a second, and what comes too fast
-is dropped and counted. Equal tellings are one Event whose count rises, as long as the API keeps it.
+Telling is never in the way of doing: it happens in the background, after what is busy, a limited number a second, and
+what comes too fast is dropped and counted. Equal tellings are one Event whose count rises, as long as the API keeps it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from allhands.api.kinds import Resource
 from allhands.model.time_text import utc_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from allhands.api.document import Manifest
     from allhands.lifecycle.instructions import Record
     from allhands.ports import Clock, Objects
@@ -23,16 +25,34 @@ if TYPE_CHECKING:
 EVENTS: Final = Resource("", "v1", "events")
 PER_SECOND: Final = 50.0
 MOST_WAITING: Final = 2_000
+MANY_WAITING: Final = 100
+"""When so many wait, what is worth little is not told: of ten thousand pods that are bound at once nobody reads it."""
+MOST_HELD_BACK_SECONDS: Final = 10.0
+"""So long it lets those go first who are busy."""
+LOOK_SECONDS: Final = 0.1
 MOST_KNOWN: Final = 4_096
 MESSAGE_LIMIT: Final = 1_024
 
 
 class Recorder:
-    def __init__(self, objects: Objects, clock: Clock, component: str, *, per_second: float = PER_SECOND) -> None:
+    """`is_busy`: whether something goes on that goes first."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        clock: Clock,
+        component: str,
+        *,
+        per_second: float = PER_SECOND,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._objects = objects
         self._clock = clock
         self._component = component
         self._per_second = per_second
+        self._is_busy = is_busy
+        self._held_back_seconds = 0.0
+        """Since somebody has been busy."""
         self._waiting: deque[Record] = deque()
         self._known: OrderedDict[str, int] = OrderedDict()
         """Name of the Event -> how often it was told."""
@@ -44,8 +64,9 @@ class Recorder:
         """Whether everything has been told."""
         return not self._waiting
 
-    def record(self, telling: Record) -> None:
-        if len(self._waiting) >= MOST_WAITING:
+    def record(self, telling: Record, *, if_few: bool = False) -> None:
+        """`if_few`: it is left out if many are waiting to be told."""
+        if len(self._waiting) >= (MANY_WAITING if if_few else MOST_WAITING):
             self.dropped += 1
             return
         self._waiting.append(telling)
@@ -56,12 +77,20 @@ class Recorder:
             while not self._waiting:
                 self._changed.clear()
                 await self._changed.wait()
+            await self._let_others_go_first()
             try:
                 await self._tell(self._waiting[0])
             except StatusError:
                 self.dropped += 1  # an Event is not worth a second try
             self._waiting.popleft()
             await asyncio.sleep(1 / self._per_second)
+
+    async def _let_others_go_first(self) -> None:
+        while (is_busy := self._is_busy()) and self._held_back_seconds < MOST_HELD_BACK_SECONDS:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._held_back_seconds += LOOK_SECONDS
+        if not is_busy:
+            self._held_back_seconds = 0.0
 
     async def _tell(self, telling: Record) -> None:
         involved = telling.involved

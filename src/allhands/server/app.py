@@ -15,6 +15,7 @@ from allhands.api.kinds import Resource
 from allhands.server import health, openapi_v2, resources, subresources
 from allhands.server.accept import check_route, error_form
 from allhands.server.answers import json_answer, page_not_found, refusal, unknown_path, wrong_method
+from allhands.server.asgi import ABORT
 from allhands.server.discovery import Discovery, version_document
 from allhands.server.face import Face, too_many_requests
 from allhands.server.limits import DEFAULT_LIMITS, Limits
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from allhands.server.paths import Target
 
 _LOG = logging.getLogger(__name__)
-ABORT: Final = "allhands.abort"
-"""The ASGI extension by which our server lets the application cut a connection."""
 _OPEN_PATHS: Final = health.PATHS | {"version"}
 _LINGER_BYTES: Final = 256 * 1024
 """How much of a body beyond the limit is read and thrown away, as the real server does."""

@@ -17,7 +17,7 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from allhands.server.app import ABORT
+from allhands.server.asgi import ABORT
 from allhands.server.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:

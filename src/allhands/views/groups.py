@@ -1,4 +1,5 @@
-"""Jobs and PodGroups with their pods, as one list of groups: who belongs to whom, and which object speaks for it.
+"""Jobs and PodGroups of every system with their pods, as one list of groups: who belongs to whom, and which object
+speaks for it.
 
 A Job whose pods name a PodGroup is one thing to its owner: it is shown once, as the Job, and what the PodGroup says
 counts for it.
@@ -6,7 +7,7 @@ counts for it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -26,7 +27,9 @@ GroupKind = Literal["job", "podgroup", "pod"]
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Pods that are one thing to their owner. A bare pod is a group of its own."""
+    """Pods that are one thing to their owner. A bare pod is a group of its own.
+
+    `shares_name`: a PodGroup of another system beside it has the same name."""
 
     kind: GroupKind
     declared: GroupRecord
@@ -36,6 +39,7 @@ class Group(msgspec.Struct, frozen=True):
     pod_group: PodGroupSeen | None = None
     queue: str = ""
     is_gang: bool = False
+    shares_name: bool = False
 
     @property
     def namespace(self) -> str:
@@ -48,7 +52,18 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """How to ask about it."""
-        return f"{self.kind}/{self.name}"
+        return f"{self.full_kind if self.shares_name else self.kind}/{self.name}"
+
+    @property
+    def full_kind(self) -> str:
+        """As the API's own tools print it."""
+        return f"{self.kind}.{self.api_group}" if self.api_group else self.kind
+
+    @property
+    def api_group(self) -> str:
+        if self.kind == "podgroup" and self.pod_group is not None:
+            return self.pod_group.api_group
+        return "batch" if self.kind == "job" else ""
 
     @property
     def status(self) -> GroupStatus:
@@ -70,11 +85,9 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def keys(self) -> tuple[str, ...]:
         """The names by which the scheduler speaks of it, in reasons about others."""
-        names = [f"{self.kind}:{self.name}"]
-        if self.kind == "job":
-            names = [job_group_name(self.name)]
+        names = [job_group_name(self.name)] if self.kind == "job" else []
         if self.pod_group is not None:
-            names.append(self.pod_group.record.name)
+            names.append(self.pod_group.record.group_name)
         return (*(f"{self.namespace}/{name}" for name in names), *(f"{self.namespace}/pod:{it}" for it in self._names))
 
     @property
@@ -85,7 +98,8 @@ class Group(msgspec.Struct, frozen=True):
 def groups_of(picture: Picture, *, bare_pods: bool = False) -> list[Group]:
     """Jobs and PodGroups by namespace and name; with `bare_pods` those that belong to neither, too."""
     by_job, by_group, alone = _sorted_pods(picture.pods)
-    pod_groups = {(it.record.namespace, it.record.name): it for it in picture.pod_groups}
+    pod_groups = {(it.record.namespace, it.record.group_name): it for it in picture.pod_groups}
+    same_name = Counter((it.record.namespace, it.record.name) for it in picture.pod_groups)
     queues = {it.name: it for it in picture.queues or ()}
     found: list[Group] = []
     spoken_for: set[tuple[str, str]] = set()
@@ -99,7 +113,8 @@ def groups_of(picture: Picture, *, bare_pods: bool = False) -> list[Group]:
         found.append(_of_job(job, tuple(pods), pod_group, queues))
     for key, pod_group in pod_groups.items():
         if key not in spoken_for:
-            found.append(_of_pod_group(pod_group, tuple(by_group.get(key, ())), queues))
+            shares_name = same_name[pod_group.record.namespace, pod_group.record.name] > 1
+            found.append(_of_pod_group(pod_group, tuple(by_group.get(key, ())), queues, shares_name=shares_name))
     if bare_pods:
         known = {(it.record.namespace, it.record.name) for it in picture.jobs}
         found.extend(of_pod(it, queues) for it in alone)
@@ -107,7 +122,24 @@ def groups_of(picture: Picture, *, bare_pods: bool = False) -> list[Group]:
         found.extend(of_pod(it, queues) for pods in orphans for it in pods)
         unheard = (pods for key, pods in by_group.items() if key not in pod_groups)
         found.extend(of_pod(it, queues) for pods in unheard for it in pods if not it.record.job_name)
-    return sorted(found, key=lambda it: (it.namespace, it.kind, it.name))
+    return sorted(found, key=lambda it: (it.namespace, it.kind, it.name, it.api_group))
+
+
+def groups_named(picture: Picture, namespace: str, kind: str, name: str, api_group: str = "") -> list[Group]:
+    """All Jobs and PodGroups that these words may mean; a `kind` or an `api_group` of "" is any. A Job answers to the
+    name of its PodGroup too, where no PodGroup that stands for itself does."""
+    here = [it for it in groups_of(picture) if it.namespace == namespace]
+    found = [it for it in here if it.name == name and kind in ("", it.kind) and api_group in ("", it.api_group)]
+    if found or kind == "job":
+        return found
+    return [
+        it
+        for it in here
+        if it.pod_group is not None
+        and it.pod_group.record.name == name
+        and api_group in ("", it.pod_group.api_group)
+        and kind in ("", "podgroup")
+    ]
 
 
 def _sorted_pods(
@@ -142,9 +174,12 @@ def _of_job(
     return Group("job", job.record, pods, job, pod_group, queue, is_gang)
 
 
-def _of_pod_group(pod_group: PodGroupSeen, pods: tuple[PodSeen, ...], queues: dict[str, QueueSeen]) -> Group:
+def _of_pod_group(
+    pod_group: PodGroupSeen, pods: tuple[PodSeen, ...], queues: dict[str, QueueSeen], *, shares_name: bool
+) -> Group:
     record = pod_group.record
-    return Group("podgroup", record, pods, None, pod_group, queue_of(record.queue, queues), bool(record.is_gang))
+    queue = queue_of(record.queue, queues)
+    return Group("podgroup", record, pods, None, pod_group, queue, bool(record.is_gang), shares_name)
 
 
 def of_pod(seen: PodSeen, queues: dict[str, QueueSeen]) -> Group:

@@ -6,18 +6,20 @@ never hides the others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from allhands.dialects.groups import GroupRecord, read_job, read_pod_group
+from allhands.dialects.group_kinds import NATIVE, GroupKind
+from allhands.dialects.group_progress import written_status
+from allhands.dialects.groups import GroupRecord, read_job
 from allhands.dialects.pods import PodRecord, read_pod
 from allhands.dialects.queues import QueueRecord, read_queue
 from allhands.model.node import Node, NodeDocument
 from allhands.model.pod_document import Timestamp, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,7 +31,7 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JobSeen(msgspec.Struct, frozen=True):
-    """A batch/v1 Job. `group_name` is the native PodGroup that its pods name."""
+    """A batch/v1 Job. `group_name` is the native PodGroup that its template names."""
 
     record: GroupRecord
     completions: int | None = None
@@ -50,9 +52,12 @@ class JobSeen(msgspec.Struct, frozen=True):
 
 
 class PodGroupSeen(msgspec.Struct, frozen=True):
+    """A PodGroup of any system; `api_group` says of which."""
+
     record: GroupRecord
     told: str = ""
     """What its condition says about its waiting."""
+    api_group: str = NATIVE.resource.group
 
 
 class PodSeen(msgspec.Struct, frozen=True):
@@ -165,21 +170,25 @@ def see_job(raw: bytes) -> JobSeen:
     )
 
 
-class _PodGroupStatus(msgspec.Struct, frozen=True):
-    conditions: tuple[Condition, ...] | None = None
-
-
 class _PodGroup(msgspec.Struct, frozen=True):
-    status: _PodGroupStatus = _PodGroupStatus()
+    status: Any = None
 
 
 _pod_groups = msgspec.json.Decoder(_PodGroup)
+_WAITS: Final = (("PodGroupScheduled", "False"), ("Unschedulable", "True"))
+"""How the native kind and Volcano's say that they wait."""
 
 
-def see_pod_group(raw: bytes) -> PodGroupSeen:
-    conditions = _pod_groups.decode(raw).status.conditions or ()
-    told = next((it.message for it in conditions if it.type == "PodGroupScheduled" and it.status == "False"), "")
-    return PodGroupSeen(read_pod_group(raw), told)
+def see_pod_group(raw: bytes, kind: GroupKind = NATIVE) -> PodGroupSeen:
+    """Its status is whatever somebody wrote: it never hides the group."""
+    conditions = written_status(_pod_groups.decode(raw).status).conditions
+    told = (it.get("message") for it in conditions if (it.get("type"), it.get("status")) in _WAITS)
+    text = next((it for it in told if isinstance(it, str)), "")
+    return PodGroupSeen(kind.read(raw), text, kind.resource.group)
+
+
+def seeing_pod_groups(kind: GroupKind) -> Callable[[bytes], PodGroupSeen]:
+    return lambda raw: see_pod_group(raw, kind)
 
 
 class _Waiting(msgspec.Struct, frozen=True):

@@ -42,8 +42,11 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     """`why` is the sentence about what is in the way now ("" if nothing is); `told` is all that was said about it."""
 
     kind: str
+    api_group: str
     namespace: str
     name: str
+    label: str
+    """How to ask about it."""
     queue: str
     state: GroupState
     is_gang: bool
@@ -73,10 +76,6 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     requests: dict[str, str] = msgspec.field(default_factory=dict)
     """What its pods on nodes hold together."""
 
-    @property
-    def label(self) -> str:
-        return f"{self.kind}/{self.name}"
-
 
 def row_of(group: Group) -> GroupRow:
     live = group.live_pods
@@ -88,8 +87,10 @@ def row_of(group: Group) -> GroupRow:
     is_over = state.is_over
     return GroupRow(
         kind=group.kind,
+        api_group=group.api_group,
         namespace=group.namespace,
         name=group.name,
+        label=group.label,
         queue=group.queue,
         state=state,
         is_gang=group.is_gang,
@@ -133,6 +134,8 @@ def _state(group: Group) -> GroupState:
     if group.job is not None and (group.job.is_failed or group.job.is_complete):
         return GroupState.FAILED if group.job.is_failed else GroupState.SUCCEEDED
     pods = [it.record.pod for it in group.pods]
+    if not pods and group.pod_group is not None and (end := _ENDS.get(group.pod_group.record.written.phase)):
+        return end  # all that is left of it is what was written down
     need = max(1, group.min_count if group.is_gang else 1)
     if group.job is None and len(pods) >= need and all(pod.is_finished for pod in pods):
         return GroupState.FAILED if any(pod.phase is PodPhase.FAILED for pod in pods) else GroupState.SUCCEEDED
@@ -143,6 +146,14 @@ def _state(group: Group) -> GroupState:
     if (running and running + done >= need) or _is_closing(group, done):
         return GroupState.RUNNING
     return GroupState.STARTING if any(pod.is_bound for pod in live) else GroupState.WAITING
+
+
+_ENDS: Final = {
+    "Completed": GroupState.SUCCEEDED,
+    "Finished": GroupState.SUCCEEDED,
+    "Failed": GroupState.FAILED,
+}
+"""The last words of Volcano's and coscheduling's PodGroups."""
 
 
 def _is_closing(group: Group, done: int) -> bool:
@@ -220,6 +231,8 @@ def _why_waiting(group: Group, waiting: list[PodSeen]) -> _Words:
         return _standard(Reason.SUSPENDED)
     if group.declared.problem:
         return _standard(Reason.INVALID, problem=group.declared.problem)
+    if not group.pods and group.pod_group is not None and group.pod_group.told:
+        return "", group.pod_group.told, group.pod_group.told, None, {}  # it is not let in, so it has no pods
     said = group.status.said
     told = _most_common([it.told for it in waiting]) or (group.pod_group.told if group.pod_group is not None else "")
     if said is None and not group.is_gang:

@@ -12,6 +12,7 @@ import msgspec
 from allhands.model.pod import PodPhase
 from allhands.views.groups import groups_of
 from allhands.views.moments import ago_text, ahead_text, dated, span_text
+from allhands.views.parts import part_lines, part_name
 from allhands.views.room import asks_lines, place_lines, room_lines, why_there_lines
 from allhands.views.rows import NEVER, GroupRow, GroupState, row_of
 
@@ -68,6 +69,7 @@ def group_story(group: Group, picture: Picture, now_seconds: int) -> Story:
         ("In its way", _in_the_way(row, others, now_seconds)),
         ("Room that is made for it", _being_made(group, row, now_seconds)),
         ("Failed starts", _failed_starts(row, now_seconds)),
+        ("Its sub-groups", part_lines(group) if not row.state.is_over else []),
         ("Room on the nodes now", room_lines(group, picture) if row.waiting else []),
         ("Where its pods are", place_lines(group, picture)),
         ("Why there", why_there_lines(group, picture) if is_placed else []),
@@ -83,6 +85,8 @@ def _facts(group: Group, row: GroupRow, now: int) -> list[tuple[str, str]]:
     is_counted = group.job is not None and row.completions and (row.succeeded or row.state.is_over)
     done = f"{row.succeeded} of {row.completions} succeeded" if is_counted else ""
     facts = [
+        ("Kind", f"PodGroup of {group.api_group}" if group.kind == "podgroup" else ""),
+        ("Phase", group.pod_group.record.written.phase if group.pod_group is not None else ""),
         ("Queue", row.queue or "none"),
         ("Pods", _pods_words(row)),
         ("Done", ", ".join(it for it in (done, f"{row.failed} failed" if row.failed else "") if it)),
@@ -130,6 +134,11 @@ def _when(group: Group, row: GroupRow, now: int) -> list[str]:
         if moment <= now:
             return [f"It was expected to start {dated(moment, ago_text(moment, now))}: any moment now."]
         return [f"It is expected to start {dated(moment, ahead_text(moment, now))}."]
+    if group.pod_group is not None and not group.pods:
+        if group.pod_group.record.written.phase == "Inqueue":
+            return ["Its queue has let it in: whoever makes its pods may make them now."]
+        if group.pod_group.told:
+            return ["Its pods are to be made once its queue lets it in (Inqueue); nobody knows when that is."]
     if rest := row.told[len(row.why) :].strip():
         return [rest]
     if row.reason in NEVER:
@@ -249,6 +258,7 @@ def pod_story(seen: PodSeen, picture: Picture, now_seconds: int) -> Story:
     is_member = group is not None and group.kind != "pod"
     facts = [
         ("Belongs to", f"{group.label} ({whole.state.value})" if is_member and group and whole else ""),
+        ("Sub-group", part_name(group, dict(pod.labels))),
         ("Queue", whole.queue if whole is not None else ""),
         ("Node", pod.node_name or "none yet"),
         ("Asks for", asks_lines(group)[0].partition(" × ")[2].strip("()") if group and asks_lines(group) else ""),

@@ -1,4 +1,4 @@
-"""`allhands bench api` and `bench kwok` before anything starts: wrong usage, and no binaries."""
+"""`allhands bench api`, `bench kwok` and `bench latency` before anything starts: wrong usage, and no binaries."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         (["api", "--schedulers", "mine"], "no scheduler named mine; there are null, kube-scheduler"),
         (["api", "--schedulers-from", "no/such/folder"], "no/such/folder: is not a folder"),
         (["kwok", "--schedulers", "mine"], "no scheduler named mine; there are null, kube-scheduler"),
+        (["latency", "--schedulers", "mine"], "no scheduler named mine; there are null, kube-scheduler"),
+        (["latency", "--nodes", "1"], "200 pods do not fit on 1 nodes, which hold 16: add nodes"),
     ],
 )
 def test_wrong_usage_is_told_before_anything_starts(arguments: list[str], complaint: str) -> None:
@@ -29,7 +31,7 @@ def test_wrong_usage_is_told_before_anything_starts(arguments: list[str], compla
     assert complaint in shown.stderr
 
 
-@pytest.mark.parametrize("name", ["api", "kwok"])
+@pytest.mark.parametrize("name", ["api", "kwok", "latency"])
 def test_without_binaries_it_says_what_builds_them(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLHANDS_TOOLS", str(tmp_path))
     shown = CliRunner().invoke(root, ["bench", name])

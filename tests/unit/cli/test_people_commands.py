@@ -148,7 +148,7 @@ def test_what_is_not_found_is_told_with_what_may_have_been_meant(cluster: Runnin
         assert shown.stderr == 'Error: job/trian was not found in namespace "default". Did you mean job/train?\n'
     shown = ask(cluster, "explain", "job/train", "-n", "elsewhere")
     assert "There is one in 'default': add -n default." in shown.stderr
-    for wrong in ("train", "job/", "node/x", "job/a/b"):
+    for wrong in ("/train", "job/", "node/x", "job/a/b"):
         shown = ask(cluster, "explain", wrong)
         assert shown.exit_code == 2
         assert "Traceback" not in shown.output

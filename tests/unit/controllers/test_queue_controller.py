@@ -9,6 +9,7 @@ from allhands.api.volcano.queue import QUEUE
 from allhands.controllers.queue import QueueController
 from allhands.runtime.installing import first_queues
 from tests.controller_world import World, end_state
+from tests.foreign_kinds import VOLCANO, definition, group
 
 PODS = Resource("", "v1", "pods")
 JOBS = Resource("batch", "v1", "jobs")
@@ -109,11 +110,11 @@ async def test_a_gang_is_one_group_through_its_phases() -> None:
 
 async def test_a_native_pod_group_counts_with_its_pods() -> None:
     world = await _world(_queue("team"))
-    group = {
+    manifest = {
         "metadata": {"name": "g", "annotations": {"allhands.dev/queue": "team"}},
         "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
     }
-    await world.create(POD_GROUPS, group)
+    await world.create(POD_GROUPS, manifest)
     for name in "ab":
         await world.create(PODS, _pod(name, schedulingGroup={"podGroupName": "g"}))
     await _settle(world)
@@ -121,6 +122,18 @@ async def test_a_native_pod_group_counts_with_its_pods() -> None:
     await _settle(world, kubelet=True)
     status = await _status(world, "team")
     assert (status["running"], status["allocated"]["cpu"]) == (1, "2")
+
+
+async def test_volcano_groups_count_before_and_after_their_pods() -> None:
+    world = await _world(_queue("team"))
+    await world.create(DEFINITIONS, definition(VOLCANO, has_status=False), "")
+    world.store.housekeeper.run_pending()
+    for phase in ("Pending", "Inqueue", "Completed"):
+        manifest = group(VOLCANO, phase.lower(), minMember=2, queue="team")
+        await world.create(VOLCANO, {**manifest, "status": {"phase": phase}})
+    await _settle(world)
+    status = await _status(world, "team")
+    assert (status["pending"], status["inqueue"], status["completed"]) == (1, 1, 1)
 
 
 async def test_a_burst_of_changes_costs_one_write_a_second() -> None:

@@ -10,8 +10,8 @@ import yaml
 
 from allhands import __version__
 from allhands.cli import root
+from allhands.compose.lacking import LACKING
 from allhands.compose.machine import SystemClock
-from allhands.compose.real import LACKING
 from allhands.runtime.installation import InstallOptions, OptionError, install_objects, kind_objects
 from allhands.runtime.installation.places import COLLECTIONS, place_of
 from allhands.runtime.installation.rights import (

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from allhands.lifecycle.instructions import Record
-from allhands.runtime.recorder import EVENTS, MESSAGE_LIMIT, MOST_WAITING, Recorder
+from allhands.runtime.recorder import (
+    EVENTS,
+    MANY_WAITING,
+    MESSAGE_LIMIT,
+    MOST_HELD_BACK_SECONDS,
+    MOST_WAITING,
+    Recorder,
+)
 from tests.virtual import Cluster, cluster, on_virtual_time, refused, running
 
 if TYPE_CHECKING:
@@ -99,3 +106,36 @@ async def test_long_names_and_messages_are_cut_so_that_the_api_takes_them() -> N
         await asyncio.sleep(1)
     assert recorder.dropped == 0
     assert sorted(len(it["message"]) for it in await events(world)) == [12, MESSAGE_LIMIT]
+
+
+@on_virtual_time
+async def test_who_is_busy_goes_first_but_not_for_ever() -> None:
+    world, busy = cluster(), [True]
+    recorder = Recorder(world.objects, world.clock, "painter", is_busy=lambda: busy[0])
+    async with running(recorder.run()):
+        recorder.record(telling("after the work"))
+        await asyncio.sleep(MOST_HELD_BACK_SECONDS / 2)
+        assert await events(world) == []
+        busy[0] = False
+        await asyncio.sleep(1)
+        assert len(await events(world)) == 1
+        busy[0] = True
+        for number in range(20):
+            recorder.record(telling(f"beside the work {number}"))
+        await asyncio.sleep(MOST_HELD_BACK_SECONDS + 2)
+        assert len(await events(world)) == 21
+
+
+@on_virtual_time
+async def test_what_is_worth_little_is_told_only_while_few_are_waiting() -> None:
+    world = cluster()
+    recorder = Recorder(world.objects, world.clock, "painter")
+    for number in range(MANY_WAITING + 50):
+        recorder.record(telling(f"pod {number}"), if_few=True)
+    recorder.record(telling("a whole gang"))
+    async with running(recorder.run()):
+        await asyncio.sleep(10)
+    told = {it["message"] for it in await events(world)}
+    assert len(told) == MANY_WAITING + 1
+    assert "a whole gang" in told
+    assert recorder.dropped == 50

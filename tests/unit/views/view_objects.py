@@ -14,6 +14,7 @@ from allhands.views import picture as seeing
 from allhands.views.picture import EventSeen, JobSeen, Picture, PodGroupSeen, PodSeen, QueueSeen
 
 if TYPE_CHECKING:
+    from allhands.dialects.group_kinds import GroupKind
     from allhands.model.reason import Explanation
 
 NOW = 1_800_000_000
@@ -63,6 +64,16 @@ def ended(kind: str, at: int, **more: str) -> dict[str, Any]:
     return {"conditions": [condition], "startTime": utc_text(CREATED)}
 
 
+def foreign_group(kind: GroupKind, name: str, *, need: int = 2, status: Any = None, **more: Any) -> PodGroupSeen:
+    """Volcano's or coscheduling's; the rest goes into its spec, but for its annotations."""
+    document = {
+        "metadata": _metadata(name, more.pop("annotations", None)) | {"uid": f"uid-{kind.prefix}{name}"},
+        "spec": {"minMember": need, **more},
+        "status": status,
+    }
+    return seeing.see_pod_group(raw(document), kind)
+
+
 def pod_group(name: str, *, need: int = 2, told: str = "", annotations: dict[str, str] | None = None) -> PodGroupSeen:
     condition = {"type": "PodGroupScheduled", "status": "False", "message": told}
     document = {
@@ -87,8 +98,9 @@ def pod(
     annotations: dict[str, str] | None = None,
     deleting: bool = False,
     requests: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
 ) -> PodSeen:
-    metadata = _metadata(name, annotations)
+    metadata = _metadata(name, annotations) | ({"labels": labels} if labels else {})
     if job:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
         metadata["ownerReferences"] = [owner]

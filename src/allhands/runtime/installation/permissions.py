@@ -1,7 +1,8 @@
 """Whether we may do what we are about to do, asked before anything is done.
 
-The API server is asked verb by verb; what is missing is told as verb and resource, all of it at once. A server that
-cannot be asked is not a reason to stop: it refuses by itself.
+The API server is asked verb by verb, after it was asked once for all that it grants in any case; what is missing is
+told as verb and resource, all of it at once. A server that cannot be asked is not a reason to stop: it refuses by
+itself.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from allhands.ports import Objects
 
 REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+RULES: Final = Resource("authorization.k8s.io", "v1", "selfsubjectrulesreviews")
+NOWHERE: Final = "allhands-nowhere"
+"""A namespace that is not there: what is granted in it is granted everywhere."""
+FEW: Final = 8
+"""So many rights are asked for one by one; of more it is first seen which of them go without saying."""
 INSTALLING: Final = ("get", "list", "create", "patch")
 REMOVING: Final = ("list", "delete")
 _CANNOT_BE_ASKED: Final = frozenset({404, 405})
@@ -46,6 +52,33 @@ class _Review(msgspec.Struct, frozen=True):
     status: _Verdict = _Verdict()
 
 
+class _Granted(msgspec.Struct, frozen=True, rename="camel"):
+    """A rule that some binding gives us. With names it grants less than we ask for."""
+
+    verbs: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+
+    def grants(self, right: Right) -> bool:
+        _, _, part = right.resource.partition("/")
+        resources = ("*", right.resource, f"*/{part}") if part else ("*", right.resource)
+        return (
+            not self.resource_names
+            and any(verb in self.verbs for verb in ("*", right.verb))
+            and any(group in self.api_groups for group in ("*", right.group))
+            and any(resource in self.resources for resource in resources)
+        )
+
+
+class _GrantedRules(msgspec.Struct, frozen=True, rename="camel"):
+    resource_rules: tuple[_Granted, ...] = ()
+
+
+class _RulesReview(msgspec.Struct, frozen=True):
+    status: _GrantedRules = _GrantedRules()
+
+
 def rights_for(kinds: Iterable[str], verbs: Sequence[str], namespace: str) -> list[Right]:
     """Lists are of the whole cluster, everything else happens in the one namespace."""
     found = []
@@ -59,8 +92,12 @@ def rights_for(kinds: Iterable[str], verbs: Sequence[str], namespace: str) -> li
 
 async def missing(objects: Objects, rights: Sequence[Right]) -> list[Right]:
     """Those that we do not have."""
-    answers = await asyncio.gather(*(_is_allowed(objects, right) for right in rights))
-    return [right for right, allowed in zip(rights, answers, strict=True) if not allowed]
+    doubtful = list(rights)
+    if len(rights) > FEW:
+        granted = await _granted_everywhere(objects)
+        doubtful = [right for right in rights if not any(rule.grants(right) for rule in granted)]
+    answers = await asyncio.gather(*(_is_allowed(objects, right) for right in doubtful))
+    return [right for right, allowed in zip(doubtful, answers, strict=True) if not allowed]
 
 
 async def require(objects: Objects, rights: Sequence[Right]) -> None:
@@ -83,3 +120,13 @@ async def _is_allowed(objects: Objects, right: Right) -> bool:
             return True
         raise
     return review.decode(_Review).status.allowed
+
+
+async def _granted_everywhere(objects: Objects) -> tuple[_Granted, ...]:
+    """What the server says without being asked for each; it may leave out some, and may not be able to say any."""
+    body = {"apiVersion": RULES.api_version, "kind": "SelfSubjectRulesReview", "spec": {"namespace": NOWHERE}}
+    try:
+        review = await objects.create(RULES, body)
+        return review.decode(_RulesReview).status.resource_rules
+    except (StatusError, msgspec.ValidationError):
+        return ()

@@ -2,8 +2,8 @@
 
 A group is looked at once more before its first bind and then done whole or refused whole. Few groups are open at a
 time, and each is finished before more are opened, so that a crash leaves few of them half done; whose volumes are being
-prepared is not open yet, and delays nobody. What was sent counts at once (the overlay), and a result that nobody knows
-is read back. What is refused is tried again, ever more seldom.
+prepared is not open yet, and delays nobody. What was sent counts at once (the overlay). What is refused is tried again,
+ever more seldom.
 """
 
 from __future__ import annotations
@@ -17,31 +17,28 @@ import msgspec
 
 from allhands.api.errors import StatusError
 from allhands.lifecycle.instructions import Record
-from allhands.runtime.backoff import Backoff
 from allhands.runtime.metrics import Unmeasured
-from allhands.runtime.scheduling import resources
+from allhands.runtime.scheduling.binder import Binder
 from allhands.runtime.scheduling.measures import SchedulingMeasures
 from allhands.runtime.scheduling.nominations import Nominations
 from allhands.runtime.scheduling.pauses import Pauses
-from allhands.runtime.scheduling.staleness import why_bind_stale, why_stale
+from allhands.runtime.scheduling.staleness import why_stale
 from allhands.runtime.scheduling.volumes import BOUND_WITHIN_SECONDS, VolumePreparer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allhands.core.plan import Bind, Evict, Hold, Plan, Release, Start
+    from allhands.core.plan import Evict, Hold, Plan, Release, Start
+    from allhands.core.snapshot import Snapshot
     from allhands.ports import Clock, Objects
     from allhands.runtime.recorder import Recorder
     from allhands.runtime.scheduling.records import Records
     from allhands.runtime.scheduling.watched_world import WatchedWorld
 
-BIND_ATTEMPTS: Final = 5
-FINAL_CODES: Final = frozenset({400, 403, 404, 409, 422})
-"""The server has decided: asking again gives the same answer."""
 NOT_FOUND: Final = 404
-GONE: Final = "(gone)"
-"""In the place of a node: the pod is no more."""
 AGAIN_SECONDS: Final = 5.0
+UNKNOWN_NEWS: Final = -1
+"""Those of a start that was decided long ago."""
 MOST_NAMED_NODES: Final = 1_000
 """A record is one annotation: it cannot name any number of nodes."""
 _LOG = logging.getLogger(__name__)
@@ -75,16 +72,14 @@ class Executor:
         self._to_take_back: deque[str] = deque()
         """Groups for which room was to be made, and is not."""
         self._measures = measures or SchedulingMeasures(Unmeasured(), watched, clock, "")
-        self._starts: deque[Start] = deque()
+        self._starts: deque[tuple[Start, int]] = deque()
+        """With the news that it was decided by, see `WatchedWorld.news`."""
         self._leaving: deque[tuple[Hold | None, tuple[Evict, ...], Release | None]] = deque()
         self._to_forget: deque[str] = deque()
         """Groups whose record still says that others leave for them."""
         self._has_tidied = False
         self._work = asyncio.Event()
-        self._freed = asyncio.Event()
-        self._open_binds = 0
-        """Of the groups that are open, those that have not ended."""
-        self._free = asyncio.Semaphore(flight)
+        self._binder = Binder(objects, watched, flight, self._ended, self._open_more)
         self._preparing = 0
         self._start_pauses = Pauses(watched.note_change)
         """Groups that are not to be started for a moment."""
@@ -100,14 +95,14 @@ class Executor:
 
     @property
     def is_idle(self) -> bool:
-        return not self._starts and not self._leaving and not self._open_binds and not self._preparing
+        return not self._starts and not self._leaving and not self._binder.open_binds and not self._preparing
 
     def begin_plan(self) -> None:
         """What is taken from now on is of a new plan."""
         self.has_skipped = False
 
-    def take_starts(self, starts: tuple[Start, ...], now_seconds: int) -> None:
-        """From now on they count as done; `run` does them."""
+    def take_starts(self, starts: tuple[Start, ...], now_seconds: int, news: int) -> None:
+        """From now on they count as done; `run` does them. `news`: those that the deciding one knew."""
         world = self._watched.world
         for start in starts:
             if start.is_admission:
@@ -120,21 +115,21 @@ class Executor:
             for bind in start.binds:
                 world.assume_bound(bind.uid, bind.node, bound_at)
             self._measures.taken(start)
-            self._starts.append(start)
+            self._starts.append((start, news))
         if self._starts:
             self._work.set()
 
-    def _tidy(self) -> None:
+    def _tidy(self, snapshot: Snapshot) -> None:
         """The leader before us may have ended between the last bind of a group and forgetting who left for it."""
-        for key, entry in self._watched.snapshot().groups.items():
+        for key, entry in snapshot.groups.items():
             if entry.is_whole and entry.bound and entry.status.preempting_since_seconds is not None:
                 self._remind(key)
 
-    def take_evictions(self, plan: Plan, now_seconds: int) -> None:
-        """The same with what else the plan says: who leaves, and for whom."""
+    def take_evictions(self, plan: Plan, snapshot: Snapshot, now_seconds: int) -> None:
+        """The same with what else the plan says: who leaves, and for whom. `snapshot`: what it was made of."""
         if not self._has_tidied:
             self._has_tidied = True
-            self._tidy()
+            self._tidy(snapshot)
         by_group: dict[str, list[Evict]] = {}
         for evict in plan.evictions:
             group = evict.for_group or evict.group
@@ -172,33 +167,29 @@ class Executor:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
+            self._binder.begin(tasks)
             while True:
-                while not (self._starts or self._leaving or self._to_forget or self._to_take_back):
+                while not (self._is_leaving_due or (self._starts and self._binder.has_room)):
                     self._work.clear()
                     await self._work.wait()
                 if self._to_take_back:
                     await self._nominations.take_back(self._to_take_back.popleft())
-                    continue
-                if self._to_forget:
+                elif self._to_forget:
                     await self._forget_preempting(self._to_forget.popleft())
-                    continue
-                if self._leaving:
+                elif self._leaving:
                     await self._make_leave(*self._leaving.popleft())
-                    continue
-                start = self._starts.popleft()
-                if start.prepare:
+                elif self._starts[0][0].prepare:
                     self._preparing += 1
-                    tasks.create_task(self._prepare(start))
-                    continue
-                if self._flight == 1:
-                    await self._open(start)
-                    continue
-                # The next is opened when the last binds of those before it are under way, so that nobody waits idly.
-                while self._open_binds >= self._flight:
-                    self._freed.clear()
-                    await self._freed.wait()
-                self._open_binds += len(start.binds)
-                tasks.create_task(self._open(start))
+                    tasks.create_task(self._prepare(self._starts.popleft()[0]))
+                elif self._flight == 1:
+                    await self._do_at_once(*self._starts.popleft())
+                else:
+                    self._open_more()
+
+    @property
+    def _is_leaving_due(self) -> bool:
+        """What goes before starts."""
+        return bool(self._leaving or self._to_forget or self._to_take_back)
 
     # -- starting
 
@@ -221,42 +212,35 @@ class Executor:
         now = int(self._clock.now().timestamp())
         for bind in start.binds:
             self._watched.world.assume_bound(bind.uid, bind.node, now)
-        self._starts.append(msgspec.structs.replace(start, prepare=()))
+        self._starts.append((msgspec.structs.replace(start, prepare=()), UNKNOWN_NEWS))
         self._work.set()
 
-    async def _open(self, start: Start) -> None:
-        if problem := why_stale(start, self._watched):
-            self._close(len(start.binds))
-            self._refuse(start, problem)
-            return
-        done = await self._bind_all(start.binds)
+    def _open_more(self) -> None:
+        """As many as there is room for."""
+        while self._starts and self._binder.has_room:
+            if self._is_leaving_due or self._starts[0][0].prepare:
+                self._work.set()
+                return
+            start, news = self._starts.popleft()
+            if self._still_holds(start, news):
+                self._binder.open(start)
+
+    async def _do_at_once(self, start: Start, news: int) -> None:
+        if self._still_holds(start, news):
+            surprises = self._watched.surprises
+            await self._ended(start, [await self._binder.bind(bind, surprises) for bind in start.binds])
+
+    def _still_holds(self, start: Start, news: int) -> bool:
+        """Where nothing was seen since it was decided, another look would see the same."""
+        if news == self._watched.news or not (problem := why_stale(start, self._watched)):
+            return True
+        self._refuse(start, problem)
+        return False
+
+    async def _ended(self, start: Start, done: list[bool]) -> None:
+        """All its binds have ended; which of them were done."""
         self._measures.started(start, done)
         await self._started(start, sum(done))
-
-    def _close(self, binds: int) -> None:
-        if self._flight > 1:
-            self._open_binds -= binds
-            self._freed.set()
-
-    async def _bind_all(self, binds: tuple[Bind, ...]) -> list[bool]:
-        """Which of them are done. Never more than `flight` of all groups are under way at a time."""
-        surprises = self._watched.surprises
-        if self._flight == 1:
-            return [await self._bind(bind, surprises) for bind in binds]
-        done = [False] * len(binds)
-        numbers = iter(range(len(binds)))
-
-        async def some() -> None:
-            for number in numbers:
-                async with self._free:
-                    done[number] = await self._bind(binds[number], surprises)
-                self._close(1)
-
-        if len(binds) == 1:
-            await some()
-        else:
-            await asyncio.gather(*(some() for _ in range(min(len(binds), self._flight))))
-        return done
 
     def _refuse(self, start: Start, problem: str) -> None:
         """It is decided anew, but not at once: it may be refused again."""
@@ -278,7 +262,8 @@ class Executor:
             nodes = len({bind.node for bind in start.binds})
             where = f" in {start.domain}" if start.domain else ""
             message = f"Bound {done} {'pod' if done == 1 else 'pods'} to {nodes} {'node' if nodes == 1 else 'nodes'}"
-            self._recorder.record(Record(home.reference, "Normal", "Scheduled", f"{message}{where}."))
+            telling = Record(home.reference, "Normal", "Scheduled", f"{message}{where}.")
+            self._recorder.record(telling, if_few=len(start.binds) == 1)
         if done == len(start.binds):
             if start.is_whole:
                 self._on_whole(start.group)
@@ -303,52 +288,6 @@ class Executor:
             _LOG.warning("%s: its record cannot be written: %s", group, refusal.message)
             return False
         return True
-
-    async def _bind(self, bind: Bind, surprises: int) -> bool:
-        """`surprises`: what had been seen of others when the group was looked at last. What came since may be in the
-        room that was meant for this pod: then it is placed anew, first of all, with the rest of its group."""
-        namespace, _, name = bind.pod.partition("/")
-        binding = {"metadata": {"uid": bind.uid}, "target": {"kind": "Node", "name": bind.node}}
-        backoff = Backoff()
-        for _ in range(BIND_ATTEMPTS):
-            if self._watched.surprises != surprises and (problem := why_bind_stale(bind, self._watched)):
-                _LOG.info("%s is not bound to %s: %s", bind.pod, bind.node, problem)
-                break
-            try:
-                await self._objects.bind(namespace, name, binding)
-            except StatusError as refusal:
-                _LOG.info("binding %s to %s: %s", bind.pod, bind.node, refusal.message)
-                node = await self._node_of(bind)
-                if node == bind.node:
-                    return True
-                if node or refusal.code in FINAL_CODES:
-                    break
-                await asyncio.sleep(backoff.next_seconds())
-            else:
-                return True
-        self._watched.world.assume_bound(bind.uid, "")
-        return False
-
-    async def _node_of(self, bind: Bind) -> str:
-        """Where the pod is in truth; "" if it is nowhere. Its room is not given to others before somebody can say."""
-        namespace, _, name = bind.pod.partition("/")
-        backoff = Backoff()
-        while True:
-            try:
-                document = await self._objects.get(resources.PODS, name, namespace)
-            except StatusError as refusal:
-                if refusal.code == NOT_FOUND:
-                    return GONE
-            else:
-                self._watched.pods.observe(document.raw)
-                found = document.manifest()
-                return str(found["spec"].get("nodeName", "")) if found["metadata"]["uid"] == bind.uid else GONE
-            await asyncio.sleep(backoff.next_seconds())
-            seen = self._watched.pods.get(bind.pod)
-            if seen is None or seen.pod.uid != bind.uid:
-                return GONE
-            if seen.pod.node_name:
-                return seen.pod.node_name
 
     # -- leaving
 

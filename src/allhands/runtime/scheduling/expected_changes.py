@@ -13,6 +13,7 @@ from allhands.model.pod import PodPhase
 
 if TYPE_CHECKING:
     from allhands.core.world import World
+    from allhands.dialects.pods import PodRecord
     from allhands.model.pod import Pod
 
 
@@ -32,3 +33,15 @@ def is_expected(before: Pod, after: Pod, world: World) -> bool:
         bound_at_seconds=after.bound_at_seconds,
     )
     return begun == after
+
+
+def has_only_gone_on(before: PodRecord, after: PodRecord) -> bool:
+    """Whether it is what it was, but for being bound or having begun to run: then it belongs where it did."""
+    pod = msgspec.structs.replace(
+        before.pod,
+        node_name=after.pod.node_name,
+        phase=after.pod.phase,
+        started_at_seconds=after.pod.started_at_seconds,
+        bound_at_seconds=after.pod.bound_at_seconds,
+    )
+    return msgspec.structs.replace(before, pod=pod, is_told=after.is_told) == after

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allhands.ports import Clock, Objects
     from allhands.runtime.recorder import Recorder
     from allhands.runtime.scheduling.group_statuses import GroupStatuses
-    from allhands.runtime.scheduling.watched_world import Home, WatchedWorld
+    from allhands.runtime.scheduling.watched_world import WatchedWorld
 
 PER_SECOND: Final = 50
 FORMING: Final = frozenset({Reason.GANG_INCOMPLETE, Reason.SUB_GROUP_INCOMPLETE})
@@ -97,6 +97,8 @@ class Explainer:
         looked_at, self._looked_at = self._looked_at, {}
         for wait in plan.waits:
             entry = snapshot.groups.get(wait.group)
+            if wait.say and entry is not None and not _has_pods(entry) and not self._statuses.concerns_us(wait.group):
+                continue
             if entry is not None and wait.say and wait.explanation.reason in FORMING:
                 self._hold_back(wait, entry)
                 continue
@@ -191,27 +193,18 @@ class Explainer:
 
     async def _tell_group(self, group: str, wait: Wait) -> None:
         home = self._watched.home(group)
-        if home is None:
+        if home is None or not self._statuses.concerns_us(group):
             return
         text = sentence(wait)
         self._statuses.waits(group, text)
         said = Said(wait.explanation, wait.expected_start_seconds)
         if self._records.announce(wait.group, said=said):
             await self._records.write(wait.group)
-        if home.resource == resources.POD_GROUPS:
-            await self._set_condition(home, text)
         self._recorder.record(Record(home.reference, "Warning", "FailedScheduling", text))
 
     def _condition(self, type: str, status: str, reason: str, text: str) -> Manifest:
         now = utc_text(int(self._clock.now().timestamp()))
         return {"type": type, "status": status, "reason": reason, "message": text, "lastTransitionTime": now}
-
-    async def _set_condition(self, home: Home, text: str) -> None:
-        condition = self._condition("PodGroupScheduled", "False", UNSCHEDULABLE, text)
-        patch: Manifest = {"status": {"conditions": [condition]}}
-        await self._objects.patch(
-            home.resource, home.name, "strategic", patch, home.namespace, _OPTIONS, subresource="status"
-        )
 
     async def _tell_pod(self, key: str, text: str) -> None:
         record = self._watched.pods.get(key)
@@ -223,3 +216,8 @@ class Explainer:
             resources.PODS, record.pod.name, "strategic", patch, record.pod.namespace, _OPTIONS, subresource="status"
         )
         self._told[record.pod.uid] = text
+
+
+def _has_pods(entry: GroupEntry) -> bool:
+    """Of ours: those that others schedule are nobody's members."""
+    return bool(entry.pending or entry.present or entry.gated or entry.leaving)

@@ -15,6 +15,7 @@ from allhands.api.errors import StatusError
 from allhands.dialects.group_progress import progress_of
 from allhands.model.time_text import utc_text
 from allhands.ports import WriteOptions
+from allhands.runtime.scheduling.enqueuing import OUTSIDE, TURN_SECONDS, Enqueuing
 from allhands.runtime.scheduling.records import MANAGER
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ AGAIN_SECONDS: Final = 30.0
 MOST_HELD_BACK_SECONDS: Final = 10.0
 """So long it lets binds go first."""
 LOOK_SECONDS: Final = 0.1
+ENQUEUE_SECONDS: Final = 5.0
+"""How often it is asked again whether a group may be let in that was not."""
 TRY_AGAIN_CODES: Final = frozenset({409, 429, 500, 502, 503, 504})
 FORBIDDEN, NOT_FOUND = 403, 404
-WHOLE: Final = "All pods that must run together are bound."
 _OPTIONS: Final = WriteOptions(field_manager=MANAGER)
 _LOG = logging.getLogger(__name__)
 
@@ -56,6 +58,9 @@ class GroupStatuses:
         self._watched = watched
         self._clock = clock
         self._is_busy = is_busy
+        self._enqueuing = Enqueuing(watched)
+        self._others: set[str] = set()
+        """Pods in groups that are let in, which somebody else schedules: then somebody else lets groups in."""
         self._due: list[tuple[float, str]] = []
         """When to look at which group: a heap."""
         self._noted: set[str] = set()
@@ -76,9 +81,20 @@ class GroupStatuses:
     # -- being told
 
     def waits(self, group: str, text: str) -> None:
+        """It waits with all of it, or with what it has beyond what must run together."""
         self._waits[group] = text
-        self._whole.discard(group)
         self._note(group)
+
+    def concerns_us(self, group: str) -> bool:
+        """Whether it is ours to say anything about: one of its pods is ours, or it has none yet and nobody else's word
+        is waited for."""
+        kind = self._watched.pod_groups.kind_of(group)
+        if kind is None:
+            return True
+        members = self._watched.pods.by("group", group)
+        if any(self._watched.is_ours(it.pod) for it in members):
+            return True
+        return not members and kind.is_enqueued and not self._others
 
     def started(self, group: str) -> None:
         """All that must run together has been bound."""
@@ -87,12 +103,20 @@ class GroupStatuses:
         self._note(group)
 
     def _pod_changed(self, key: str, before: PodRecord | None, after: PodRecord | None) -> None:
-        del key
         record = after or before
         if record is None or not record.group_name:
             return
+        self._count_others(key, after)
         if before is None or after is None or _part(before) != _part(after):
             self._note(f"{record.pod.namespace}/{record.group_name}")
+
+    def _count_others(self, key: str, after: PodRecord | None) -> None:
+        if after is None or self._watched.is_ours(after.pod):
+            self._others.discard(key)
+            return
+        kind = self._watched.pod_groups.kind_of(f"{after.pod.namespace}/{after.group_name}")
+        if kind is not None and kind.is_enqueued:
+            self._others.add(key)
 
     def _group_changed(self, group: str, before: GroupRecord | None, after: GroupRecord | None) -> None:
         if after is None:
@@ -104,7 +128,7 @@ class GroupStatuses:
 
     def _note(self, group: str, after_seconds: float = SETTLE_SECONDS) -> None:
         kind = self._watched.pod_groups.kind_of(group)
-        if kind is None or group in self._noted or (kind.status_of is None and group not in self._whole):
+        if kind is None or group in self._noted:
             return
         self._noted.add(group)
         due = asyncio.get_running_loop().time() + after_seconds
@@ -144,17 +168,14 @@ class GroupStatuses:
     async def _write(self, group: str) -> bool:
         """Whether there was anything to write."""
         record, kind = self._watched.pod_groups.get(group), self._watched.pod_groups.kind_of(group)
-        if record is None or kind is None:
+        if record is None or kind is None or not self.concerns_us(group):
             return False
-        members = self._watched.pods.by("group", group)
-        if not any(self._watched.is_ours(it.pod) for it in members):
-            return False  # somebody else's
-        progress = progress_of(
-            (it.pod for it in members), was_whole=group in self._whole, waits=self._waits.get(group, "")
-        )
+        progress = self._progress(group, kind, record)
+        if progress is None:
+            return False
         if (sent := self._sent.get(group)) is not None and sent[1] == progress:
             return False
-        status = self._status(kind, record, progress)
+        status = kind.status_of(record, progress, utc_text(int(self._clock.now().timestamp())))
         if not status:
             return False
         try:
@@ -165,25 +186,38 @@ class GroupStatuses:
             self._sent[group] = (asyncio.get_running_loop().time(), progress)
         return True
 
-    def _status(self, kind: GroupKind, record: GroupRecord, progress: Progress) -> Manifest:
-        now = utc_text(int(self._clock.now().timestamp()))
-        if kind.status_of is not None:
-            return kind.status_of(record, progress, now)
-        if not progress.was_whole:
-            return {}
-        condition = {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled", "message": WHOLE}
-        return {"conditions": [{**condition, "lastTransitionTime": now}]}
+    def _progress(self, group: str, kind: GroupKind, record: GroupRecord) -> Progress | None:
+        """None for a group without pods of which there is nothing to say (yet): it has ended, or was let in."""
+        members, waits = self._watched.pods.by("group", group), self._waits.get(group, "")
+        progress = progress_of((it.pod for it in members), was_whole=group in self._whole, waits=waits)
+        if not kind.is_enqueued or record.written.phase not in OUTSIDE:
+            return progress if members else None
+        if record.problem:
+            return progress._replace(waits=waits or record.problem)
+        if progress.bound:
+            return progress._replace(is_enqueued=True)
+        verdict = self._enqueuing.verdict(group)
+        if verdict is True:
+            # That it has no pods yet is as it should be.
+            return progress._replace(is_enqueued=True, waits=waits if members else "")
+        if verdict is False:
+            self._note(group, TURN_SECONDS)
+            return progress if members else None
+        if members:
+            return progress  # nobody waits for its phase
+        self._note(group, ENQUEUE_SECONDS)
+        return progress._replace(waits=str(verdict))
 
     async def _patch(self, kind: GroupKind, record: GroupRecord, status: Manifest) -> None:
         patch: Manifest = {"metadata": {"uid": record.uid}, "status": status}
         resource, where = kind.resource, (record.namespace, _OPTIONS)
         document = None
         if resource not in self._without_status:
-            sort: PatchType = "strategic" if kind.status_of is None else "merge"  # only built-in kinds know the first
+            sort: PatchType = "strategic" if kind.is_builtin else "merge"
             try:
                 document = await self._objects.patch(resource, record.name, sort, patch, *where, subresource="status")
             except StatusError as refusal:
-                if refusal.code != NOT_FOUND or kind.status_of is None:
+                if refusal.code != NOT_FOUND or kind.is_builtin:
                     raise
         if document is None:
             # The object is gone, or its kind has no status to write apart, as Volcano's own definition has not.

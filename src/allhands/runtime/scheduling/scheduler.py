@@ -99,7 +99,7 @@ class Scheduler:
         )
         records = Records(objects, self.watched)
         self._completions = Completions(self.watched, records)
-        self._recorder = Recorder(objects, clock, chosen.component)
+        self._recorder = Recorder(objects, clock, chosen.component, is_busy=lambda: not self.executor.is_idle)
         self._counted = counted = metrics or Unmeasured()
         self._measures = SchedulingMeasures(counted, self.watched, clock, chosen.names[0])
         self._history = History(objects, self.watched, self._recorder, clock, policy, counted, chosen.namespace)
@@ -197,7 +197,9 @@ class Scheduler:
         else:
             loop = asyncio.get_running_loop()
             self.executor.begin_plan()
-            emitted = Emitted(loop, functools.partial(self.executor.take_starts, now_seconds=begun.now))
+            emitted = Emitted(
+                loop, functools.partial(self.executor.take_starts, now_seconds=begun.now, news=begun.news)
+            )
             self._thinking = loop.run_in_executor(self._thread, functools.partial(thinks, emit=emitted.emit))
             plan, deciding.memo = await asyncio.shield(self._thinking)
             emitted.end()
@@ -213,7 +215,8 @@ class Scheduler:
         snapshot = self.watched.snapshot()
         self._measures.begun(snapshot, began_at)
         deciding = self._telling if tells else self._quick
-        return _Begun(now, began_at, loop.time(), snapshot, deciding, tells, self.executor.has_skipped)
+        news = self.watched.news
+        return _Begun(now, began_at, loop.time(), snapshot, news, deciding, tells, self.executor.has_skipped)
 
     def _end_cycle(self, begun: _Begun, plan: Plan, *, has_starts: bool) -> None:
         """`has_starts`: whether the executor has the plan's starts already."""
@@ -233,8 +236,8 @@ class Scheduler:
             self._measures.planned(plan, snapshot, tells=tells)
             if not has_starts:
                 self.executor.begin_plan()
-                self.executor.take_starts(plan.starts, begun.now)
-            self.executor.take_evictions(plan, begun.now)
+                self.executor.take_starts(plan.starts, begun.now, begun.news)
+            self.executor.take_evictions(plan, snapshot, begun.now)
             self._explainer.take(plan, snapshot)
             self._measures.handed_over(loop.time() - decided_at)
         self._ended_at = begun.began_at if self._thread is None else decided_at
@@ -261,6 +264,7 @@ class _Begun(NamedTuple):
     began_at: float
     snapshot_at: float
     snapshot: Snapshot
+    news: int
     deciding: _Deciding
     tells: bool
     had_skipped: bool

@@ -14,6 +14,7 @@ from allhands.model.resources import PODS
 if TYPE_CHECKING:
     from allhands.core.plan import Bind, Start
     from allhands.core.snapshot import Snapshot
+    from allhands.model.pod import Pod
     from allhands.runtime.scheduling.watched_world import WatchedWorld
 
 
@@ -25,7 +26,7 @@ def why_stale(start: Start, watched: WatchedWorld) -> str:
             return problem
         record = watched.pods.get(bind.pod)
         assert record is not None
-        needed.setdefault(bind.node, {PODS}).update(record.pod.requests)
+        needed.setdefault(bind.node, set()).update(_asked(record.pod))
     snapshot = watched.snapshot(lasting=False)
     if problem := _group_problem(start, snapshot):
         return problem
@@ -41,7 +42,7 @@ def why_bind_stale(bind: Bind, watched: WatchedWorld) -> str:
         return problem
     record = watched.pods.get(bind.pod)
     assert record is not None
-    return _node_problem(bind.node, {PODS, *record.pod.requests}, watched.snapshot(lasting=False))
+    return _node_problem(bind.node, _asked(record.pod), watched.snapshot(lasting=False))
 
 
 def _group_problem(start: Start, snapshot: Snapshot) -> str:
@@ -79,6 +80,11 @@ def _pod_problem(bind: Bind, watched: WatchedWorld) -> str:
     if not pod.node_affinity.matches(node.labels, node.name):
         return f"node {bind.node} is not one any more that pod {bind.pod} may be on"
     return ""
+
+
+def _asked(pod: Pod) -> set[str]:
+    """The resources of which it takes something: others may be overdrawn without being in its way."""
+    return {PODS, *(resource for resource, amount in pod.requests.entries if amount)}
 
 
 def _node_problem(node: str, needed: set[str], snapshot: Snapshot) -> str:

@@ -14,7 +14,6 @@ import msgspec
 from allhands.core.world import NO_SLOT, World
 from allhands.dialects.group_progress import NOTHING_WRITTEN
 from allhands.dialects.groups import GroupRecord, job_group_name, pod_group_of, read_job
-from allhands.dialects.pods import PodRecord, read_pod
 from allhands.dialects.topology_labels import DEFAULT_LABELS
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.node import Node, NodeDocument
@@ -24,17 +23,20 @@ from allhands.model.reason import Explanation, Reason, explain
 from allhands.runtime.informer import Informer, key_of, split_key
 from allhands.runtime.scheduling import resources
 from allhands.runtime.scheduling.default_spreading import DefaultSpreading
-from allhands.runtime.scheduling.expected_changes import is_expected
+from allhands.runtime.scheduling.expected_changes import has_only_gone_on, is_expected
+from allhands.runtime.scheduling.group_members import GroupMembers
 from allhands.runtime.scheduling.predecessors import why_not_yet
 from allhands.runtime.scheduling.succeeded import gone_members, gone_of_job, is_only_counted, without
 from allhands.runtime.scheduling.watched_facts import PriorityClass, WatchedFacts, reading
 from allhands.runtime.scheduling.watched_groups import WatchedGroups
+from allhands.runtime.scheduling.watched_pods import watched_pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from allhands.api.kinds import Resource
     from allhands.core.snapshot import Snapshot
+    from allhands.dialects.pods import PodRecord
     from allhands.dialects.queues import QueueRecord
     from allhands.model.pod import Pod
     from allhands.ports import Objects
@@ -84,15 +86,7 @@ class WatchedWorld:
         self._spreading = DefaultSpreading(objects, self._spreading_changed)
         self._ours = frozenset(scheduler_names)
         self._changed = changed
-        self.pods: Informer[PodRecord] = Informer(
-            objects,
-            resources.PODS,
-            read_pod,
-            indexes={
-                "job": lambda it: (key_of(it.pod.namespace, it.job_name),) if it.job_name else (),
-                "group": lambda it: (key_of(it.pod.namespace, it.group_name),) if it.group_name else (),
-            },
-        )
+        self.pods = watched_pods(objects)
         self.nodes: Informer[Node] = Informer(objects, resources.NODES, reading(NodeDocument, Node.from_document))
         self.jobs: Informer[GroupRecord] = Informer(
             objects,
@@ -102,6 +96,7 @@ class WatchedWorld:
             optional=True,
         )
         self.pod_groups = WatchedGroups(objects)
+        self._members = GroupMembers(self.pods)
         self._live = False
         self._unconfirmed: dict[str, GroupStatus] = {}
         self._jobs_told: dict[str, tuple[str, bool]] = {}
@@ -112,6 +107,9 @@ class WatchedWorld:
         self.surprises = 0
         """How often a node was seen to change, or a pod on a node that we had not sent there: then what was decided
         before may not hold any more."""
+        self.news = 0
+        """How often anything was seen to change that we had not done ourselves: if it never did since a start was
+        decided, the start holds."""
         self.pods.on_change(self._pod_changed)
         self.nodes.on_change(self._node_changed)
         self.jobs.on_change(self._job_changed)
@@ -143,6 +141,9 @@ class WatchedWorld:
 
     def snapshot(self, *, lasting: bool = True) -> Snapshot:
         """As the world's: one that is not `lasting` may be read only until something is awaited."""
+        for key in self._members.take_stale():
+            if (record := self.pod_groups.get(key)) is not None and record.is_gang and record.looks_at_pods:
+                self._set_group(record, record.group_name)
         if self.facts.is_stale:
             self.world.set_facts(self.facts.renewed(self.nodes.all()))
         return self.world.snapshot(lasting=lasting)
@@ -213,6 +214,10 @@ class WatchedWorld:
 
     # -- events
 
+    def _note_news(self) -> None:
+        self.news += 1
+        self._changed()
+
     def _node_changed(self, key: str, before: Node | None, after: Node | None) -> None:
         if not self._live or before == after:
             return
@@ -224,7 +229,7 @@ class WatchedWorld:
             self.world.delete_node(key)
         else:
             self.world.set_node(after)
-        self._changed()
+        self._note_news()
 
     def _pod_changed(self, key: str, before: PodRecord | None, after: PodRecord | None) -> None:
         if not self._live or before == after:
@@ -242,11 +247,13 @@ class WatchedWorld:
             self._spreading.forget(split_key(key)[0], key)
             if before is not None and before.job_name and before.pod.phase is PodPhase.SUCCEEDED:
                 self._recount(key_of(before.pod.namespace, before.job_name))
+        elif before is not None and not is_news and has_only_gone_on(before, after) and self.world.renew_pod(after.pod):
+            self._spreading.forget(after.pod.namespace, key)
         else:
             self._set_pod(after)
         if is_news:
             self._count_surprise(before, after)
-            self._changed()
+            self._note_news()
         else:
             self._note_expected()
 
@@ -275,15 +282,19 @@ class WatchedWorld:
         if ours and not group:
             pod = self._spreading.completed(pod)
         group = group or own
-        status = self._unconfirmed.get(key_of(pod.namespace, f"{_POD}{pod.name}"), record.status)
+        status = record.status
+        if self._unconfirmed:
+            status = self._unconfirmed.get(key_of(pod.namespace, f"{_POD}{pod.name}"), status)
         self.world.set_pod(pod, group=group, slot=self._slot(record, group), ours=ours, status=status)
 
     def _slot(self, record: PodRecord, group: str) -> Slot:
-        """Members are told apart by their tasks only where the group does."""
-        if not record.task or not group:
+        """Members are told apart by their tasks and labels only where the group does."""
+        if not group or not (record.task or self._members.any_parts):
             return NO_SLOT
         declared = self.pod_groups.get(group)
-        return Slot("", record.task) if declared is not None and declared.task_minimums else NO_SLOT
+        if declared is None or not (declared.parts or (declared.task_minimums and record.task)):
+            return NO_SLOT
+        return Slot(self._members.part(record, declared), record.task if declared.task_minimums else "")
 
     def _group_of(self, record: PodRecord) -> str:
         """The key of the gang that it belongs to, "" if it stands alone."""
@@ -311,7 +322,6 @@ class WatchedWorld:
         elif record.job_name:
             origin = self.jobs.get(key_of(pod.namespace, record.job_name))
         queue = self._queue(record.queue or (origin.queue if origin is not None else ""))
-        key = key_of(pod.namespace, f"{_POD}{pod.name}")
         if not queue and origin is None:
             return ""
         self._with_groups.add(pod.key)
@@ -320,11 +330,11 @@ class WatchedWorld:
             f"{_POD}{pod.name}",
             queue,
             uid=pod.uid,
-            members=SubGroup(min_count=1),
             priority=pod.priority,
             created_at_seconds=pod.created_at_seconds,
             expected_duration_seconds=origin.expected_duration_seconds if origin is not None else None,
         )
+        key = group.key
         status = self._unconfirmed.get(key, record.status)
         problem = origin.problem if origin is not None else ""
         self.world.set_group(group, status, problem=problem, waits_for=self._why_not_yet(origin, queue))
@@ -367,7 +377,7 @@ class WatchedWorld:
         if before is None or after is None or before.end != after.end or before.after != after.after:
             for waiting in self.jobs.keys_by("after", key):
                 self._set_job(waiting, self.jobs.get(waiting))
-        self._changed()
+        self._note_news()
 
     def _recount(self, job_key: str) -> None:
         """Members of its gang are needed no more: they have succeeded, and are gone."""
@@ -379,7 +389,7 @@ class WatchedWorld:
         for name in sorted({it.group_name for it in self.pods.by("job", job_key) if it.group_name}):
             if (group := self.pod_groups.get(key_of(job.namespace, name))) is not None and group.is_gang:
                 self._set_group(group, group.group_name)
-        self._changed()
+        self._note_news()
 
     def _set_job(self, key: str, job: GroupRecord | None) -> None:
         namespace, name = split_key(key)
@@ -405,6 +415,7 @@ class WatchedWorld:
             self._set_group(after, after.group_name)
         else:
             self.world.delete_group(key)
+            self._members.forget(key)
         if (
             before is None
             or after is None
@@ -414,11 +425,12 @@ class WatchedWorld:
         ):
             for record in self.pods.by("group", key):
                 self._set_pod(record)
-        self._changed()
+        self._note_news()
 
     def _set_group(self, record: GroupRecord, name: str) -> None:
         priorities = {record.priority_class: self.facts.priority(record.priority_class)}
-        group, problem = pod_group_of(record, name, priorities, self.facts.topology_labels)
+        members = self._members.of(record, key_of(record.namespace, name))
+        group, problem = pod_group_of(record, name, priorities, self.facts.topology_labels, members)
         group = msgspec.structs.replace(group, queue=self._queue(record.queue))
         group = without(group, gone_members(record, group.key, self.pods, self.jobs))
         waits_for = self._why_not_yet(record, group.queue)
@@ -434,12 +446,12 @@ class WatchedWorld:
         for key in pods:
             if (record := self.pods.get(key)) is not None:
                 self._set_pod(record)
-        self._changed()
+        self._note_news()
 
     def _fact_changed(self, key: str, before: object, after: object) -> None:
         del key
         if before != after:
-            self._changed()
+            self._note_news()
 
     def _priority_changed(self, key: str, before: PriorityClass | None, after: PriorityClass | None) -> None:
         if not self._live or before == after:
@@ -478,7 +490,7 @@ def _but_for_its_status(record: GroupRecord | None) -> GroupRecord | None:
 
 
 def _tells_tasks_anew(before: GroupRecord, after: GroupRecord) -> bool:
-    return bool(before.task_minimums) != bool(after.task_minimums)
+    return bool(before.task_minimums) != bool(after.task_minimums) or before.parts != after.parts
 
 
 def _choices(queue: QueueRecord | None) -> tuple[bool, str] | None:

@@ -81,6 +81,20 @@ async def test_a_gang_whose_node_is_gone_or_relabelled_meanwhile_is_refused_whol
 
 
 @on_virtual_time
+async def test_a_pod_that_asks_for_nothing_of_an_overdrawn_resource_is_bound() -> None:
+    """Others have put more on the node than it has; kube-scheduler does not look at what a pod asks nothing of."""
+    world = SchedulerWorld()
+    await world.node("a", 2)
+    await world.pod("rival", "3", schedulerName="rival", nodeName="a")
+    await world.pod("frugal", "0")
+    await world.pod("greedy", "1m")
+    async with world.scheduling() as scheduler:
+        await asyncio.sleep(30)
+        assert sorted(await world.bound()) == ["frugal", "rival"]
+        assert scheduler.executor.refused == 0
+
+
+@on_virtual_time
 async def test_the_rest_of_a_gang_is_not_bound_into_room_that_another_scheduler_has_taken() -> None:
     world = SchedulerWorld()
     world.noted.take_seconds = lambda it: 1.0 if it.verb == "bind" else 0.0

@@ -1,0 +1,85 @@
+"""The controllers that a real cluster lacks, as a process of their own.
+
+Never those that kube-controller-manager runs: two that make the same pods make twice as many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import TYPE_CHECKING, Final
+
+from allhands.api.errors import StatusError
+from allhands.api.volcano.queue import QUEUE
+from allhands.compose.process import Process
+from allhands.controllers.queue import QueueController
+from allhands.runtime.controller import ControllerLoop
+from allhands.runtime.installation.permissions import Right
+from allhands.runtime.installation.rights import CONTROLLERS
+from allhands.runtime.installing import first_queues
+from allhands.runtime.performer import Performer
+from allhands.runtime.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from allhands.compose.process import ProcessOptions
+    from allhands.kube.access import Access
+    from allhands.ports import Objects
+    from allhands.runtime.controller import Controller
+
+CONTROLLERS_LEASE: Final = "allhands-controllers"
+FLIGHT: Final = 64
+COUNTED: Final = (Right("", "pods", "list"), Right("", "pods", "watch"))
+"""Without these no queue can be counted."""
+LOOK_AGAIN_SECONDS: Final = 30.0
+FORBIDDEN, NOT_FOUND = 403, 404
+_LOG = logging.getLogger(__name__)
+
+LACKING: Final[Mapping[str, Callable[[Objects, Sequence[str]], Controller]]] = {
+    QueueController.name: lambda objects, names: QueueController(objects, scheduler_names=names),
+}
+"""The visible list of controllers that a real cluster has not: adding one is one line here."""
+
+
+async def run_lacking_controllers(access: Access, options: ProcessOptions) -> None:
+    """Until cancelled."""
+    process = Process(access, options, CONTROLLERS_LEASE)
+    for part in ("first-queues", "controller-events", *(f"{name}-controller" for name in LACKING)):
+        process.keeper.declare(part)
+    async with process.opened(COUNTED, CONTROLLERS) as objects:
+        recorder = Recorder(objects, process.clock, "allhands-controllers")
+
+        async def control(name: str) -> None:
+            made = LACKING[name](objects, options.scheduler_names)
+            performer = Performer(objects, recorder, flight=FLIGHT)
+            await ControllerLoop(made, performer, process.clock, workers=4, metrics=process.metrics).run()
+
+        async def work() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(process.keeper.keep("first-queues", lambda: add_first_queues(objects), ends=True))
+                tasks.create_task(process.keeper.keep("controller-events", recorder.run))
+                for name in LACKING:
+                    begin = functools.partial(control, name)
+                    tasks.create_task(process.keeper.keep(f"{name}-controller", begin))
+
+        _LOG.info("controllers on %s: %s", access.server, ", ".join(LACKING))
+        await process.lead(work)
+
+
+async def add_first_queues(objects: Objects) -> None:
+    """The queues that everybody expects, as soon as the cluster knows queues; who may not make them does without."""
+    for manifest in first_queues():
+        while True:
+            try:
+                await objects.create(QUEUE.resource, manifest)
+            except StatusError as refusal:
+                if refusal.code == NOT_FOUND:
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                    continue
+                if refusal.code == FORBIDDEN:
+                    _LOG.warning("queue %s is not made: %s", manifest["metadata"]["name"], refusal.message)
+                elif refusal.reason != "AlreadyExists":
+                    raise
+            break
