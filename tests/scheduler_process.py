@@ -15,6 +15,7 @@ from allhands.measure.processes import wait_until
 
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -24,16 +25,30 @@ _PROGRAM = "from allhands.cli import main; main()"
 
 
 class SchedulerProcess:
-    """Ends with the block, if nothing ended it before. Its log is JSON, one object a line."""
+    """Ends with the block, if nothing ended it before. Its log is JSON, one object a line. `environment` is added to
+    our own."""
 
-    def __init__(self, folder: Path, config: Path, *options: str, part: str = "scheduler") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: Path,
+        *options: str,
+        part: str = "scheduler",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._environment = {**os.environ, **(environment or {})}
         self.log = folder / f"{part}-{os.urandom(4).hex()}.log"
         self._command = [sys.executable, "-c", _PROGRAM, part, f"--kubeconfig={config}", "--log-format=json", *options]
 
     def __enter__(self) -> Self:
         with self.log.open("wb") as log:
             self.child = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=self._environment,
             )
         return self
 

@@ -1,4 +1,4 @@
-"""`allhands bench api` and `bench kwok` on the real control plane, as small as they can be, and stopped halfway."""
+"""The benchmarks `api`, `kwok` and `latency` on the real control plane, as small as can be, and stopped halfway."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ def test_the_kwok_test_runs_jobs_to_their_end(real_tools: Path) -> None:
     assert (row["scheduler"], row["done"], row["failed"], row["unfinished"]) == ("allhands", 2, 0, 0)
     assert row["ideal_seconds"] <= row["makespan_seconds"]
     assert 0 < row["useful_utilisation"] <= 1
+
+
+@pytest.mark.timeout(PATIENCE_SECONDS)
+def test_pods_that_come_one_at_a_time_are_bound_and_their_waits_reported(real_tools: Path) -> None:
+    done = bench("latency", "--nodes", "2", "--pods", "6", "--rate", "50", "--schedulers", "allhands", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [row["scheduler"] for row in found["rows"]] == ["null", "allhands"]
+    for row in found["rows"]:
+        assert (row["pods"], row["bound"]) == (6, 6)
+        waits = row["runs"][0]["waits"]
+        assert row["latency"]["max"] == pytest.approx(max(asking + binding for _, asking, binding in waits), abs=0.1)
+        assert 0 < row["latency"]["p50"] <= row["latency"]["p99"]
+    assert "round 1 of 1, allhands" in done.stderr
 
 
 @pytest.mark.timeout(PATIENCE_SECONDS)

@@ -19,7 +19,7 @@ from allhands.kube.objects import KubeObjects
 from allhands.ports import DeleteOptions
 from tests.cluster.accounts import overfull
 from tests.controlplane import ControlPlane
-from tests.depth import examples
+from tests.depth import ten_times_in_soak
 from tests.faulty_proxy import Exchange, FaultyProxy, Request, drop_the_answer
 from tests.gang_cluster import Gangs
 from tests.manifests import NODES, PODS
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIZE = 5
-ROUNDS = range(examples(1, soak_factor=10))
-"""Each fault ten times in a row in `make soak`."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +68,7 @@ def kill_after(binds: int, process: SchedulerProcess, proxy: FaultyProxy) -> asy
     return dead
 
 
-@pytest.mark.parametrize("round_", ROUNDS)
+@ten_times_in_soak
 @pytest.mark.parametrize("bound", range(SIZE))
 async def test_killed_after_some_binds_the_next_one_finishes_the_gang(
     bound: int, round_: int, plane: ControlPlane, tmp_path: Path
@@ -96,13 +94,17 @@ async def test_killed_after_some_binds_the_next_one_finishes_the_gang(
         assert await overfull(objects) == []
 
 
-async def test_a_half_gang_that_cannot_be_finished_is_released(plane: ControlPlane, tmp_path: Path) -> None:
+@ten_times_in_soak
+async def test_a_half_gang_that_cannot_be_finished_is_released(
+    round_: int, plane: ControlPlane, tmp_path: Path
+) -> None:
     """Its room went to somebody else while nobody was there; its members have a controller that makes them anew."""
+    name = f"released-{round_}"
     access = kubeconfig.load(plane.kubeconfig)
     async with KubeObjects(access) as objects, FaultyProxy(access) as proxy:
-        gangs = Gangs(objects, "released", "native", scheduler="released")
+        gangs = Gangs(objects, name, "native", scheduler=name)
         await gangs.prepare(nodes=2)
-        options = ("--scheduler-name=released", "--no-leader-elect")
+        options = (f"--scheduler-name={name}", "--no-leader-elect")
         owner = {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "t", "uid": "t", "controller": True}
         with SchedulerProcess(tmp_path, through(proxy, tmp_path), *options) as first:
             dead = kill_after(2, first, proxy)
@@ -111,7 +113,7 @@ async def test_a_half_gang_that_cannot_be_finished_is_released(plane: ControlPla
             async with asyncio.timeout(120):
                 await dead.wait()
             await gangs.bound("gang", 2)
-        for node in ("released-0", "released-1"):
+        for node in (f"{name}-0", f"{name}-1"):
             await gangs.pods(f"squatter-{node}", 1, cpu="2", nodeName=node)
         with SchedulerProcess(tmp_path, plane.kubeconfig, *options):
             left = await gangs.seen(PODS, "gang=gang", lambda pods: all(_is_gone(it) for it in pods.values()))
@@ -123,7 +125,7 @@ def _is_gone(pod: dict[str, Any]) -> bool:
     return not pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]
 
 
-@pytest.mark.parametrize("round_", ROUNDS)
+@ten_times_in_soak
 async def test_answers_that_never_arrive_leave_no_pod_bound_twice_and_none_forgotten(
     round_: int, plane: ControlPlane, tmp_path: Path
 ) -> None:
@@ -150,11 +152,15 @@ async def test_answers_that_never_arrive_leave_no_pod_bound_twice_and_none_forgo
             assert await asyncio.to_thread(process.ends, signal.SIGTERM) == 0
 
 
-async def test_a_leader_that_slept_through_its_lease_harms_nobody(plane: ControlPlane, tmp_path: Path) -> None:
+@ten_times_in_soak
+async def test_a_leader_that_slept_through_its_lease_harms_nobody(
+    round_: int, plane: ControlPlane, tmp_path: Path
+) -> None:
+    name = f"asleep-{round_}"
     async with KubeObjects(kubeconfig.load(plane.kubeconfig)) as objects:
-        gangs = Gangs(objects, "asleep", "native", scheduler="asleep")
+        gangs = Gangs(objects, name, "native", scheduler=name)
         await gangs.prepare(nodes=8)
-        options = ("--scheduler-name=asleep", "--lease-namespace=asleep")
+        options = (f"--scheduler-name={name}", f"--lease-namespace={name}")
         with SchedulerProcess(tmp_path, plane.kubeconfig, *options) as first:
             await asyncio.to_thread(first.wait_until_ready)
             await gangs.gang("before", SIZE)
@@ -168,7 +174,7 @@ async def test_a_leader_that_slept_through_its_lease_harms_nobody(plane: Control
                     await gangs.bound(f"gang-{number}", SIZE)
                 first.child.send_signal(signal.SIGCONT)
                 await gangs.told("gang-5")
-                await objects.delete(PODS, "before-0", "asleep", DeleteOptions(grace_seconds=0))
+                await objects.delete(PODS, "before-0", name, DeleteOptions(grace_seconds=0))
                 await gangs.gang("after", 3)
                 await gangs.bound("after", 3)
                 assert await overfull(objects) == []
@@ -177,24 +183,28 @@ async def test_a_leader_that_slept_through_its_lease_harms_nobody(plane: Control
         assert await gangs.nodes_of("gang-5") == [""] * SIZE
 
 
-async def test_a_node_that_goes_in_the_middle_of_a_gang_is_no_place_for_it(plane: ControlPlane, tmp_path: Path) -> None:
+@ten_times_in_soak
+async def test_a_node_that_goes_in_the_middle_of_a_gang_is_no_place_for_it(
+    round_: int, plane: ControlPlane, tmp_path: Path
+) -> None:
+    name = f"vanished-{round_}"
     access = kubeconfig.load(plane.kubeconfig)
     async with KubeObjects(access) as objects, FaultyProxy(access) as proxy:
-        gangs = Gangs(objects, "vanished", "native", scheduler="vanished")
+        gangs = Gangs(objects, name, "native", scheduler=name)
         await gangs.prepare(nodes=3)
         gone = asyncio.Event()
 
         async def take_a_node(exchange: Exchange) -> None:
             """The bind arrives at a server that knows its node no more; binding does not look."""
             target = exchange.request.body.decode()
-            node = next(it for it in (f"vanished-{number}" for number in range(3)) if f'"{it}"' in target)
+            node = next(it for it in (f"{name}-{number}" for number in range(3)) if f'"{it}"' in target)
             if not gone.is_set():
                 gone.set()
                 await objects.delete(NODES, node)
             await exchange.pass_on()
 
         proxy.upset(Exchange.pass_on, take_a_node, when=is_bind)
-        options = ("--scheduler-name=vanished", "--no-leader-elect")
+        options = (f"--scheduler-name={name}", "--no-leader-elect")
         with SchedulerProcess(tmp_path, through(proxy, tmp_path), *options) as process:
             await gangs.gang("gang", SIZE)
             async with asyncio.timeout(120):
@@ -204,7 +214,7 @@ async def test_a_node_that_goes_in_the_middle_of_a_gang_is_no_place_for_it(plane
             await gangs.gang("next", 2)
             await gangs.bound("next", 2)
             nodes = set(await gangs.nodes_of("next"))
-            known = {f"vanished-{number}" for number in range(3)} & await _node_names(objects)
+            known = {f"{name}-{number}" for number in range(3)} & await _node_names(objects)
             assert nodes <= known
             assert await asyncio.to_thread(process.ends, signal.SIGTERM) == 0
 

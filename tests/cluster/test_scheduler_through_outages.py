@@ -18,7 +18,7 @@ from allhands.kube.objects import KubeObjects
 from allhands.ports import DeleteOptions, Query
 from tests.cluster.accounts import overfull
 from tests.controlplane import ControlPlane
-from tests.depth import examples
+from tests.depth import examples, ten_times_in_soak
 from tests.gang_cluster import Gangs
 from tests.manifests import PODS
 from tests.scheduler_process import SchedulerProcess
@@ -55,7 +55,7 @@ def _whole(pods: Iterable[dict[str, Any]]) -> int:
     return sum(count == SIZE for name, count in bound.items() if name.startswith("gang-"))
 
 
-@pytest.mark.parametrize("round_", range(examples(1, soak_factor=10)))
+@ten_times_in_soak
 async def test_an_api_server_that_is_killed_while_gangs_are_bound_loses_none_of_them(
     round_: int, plane: ControlPlane, tmp_path: Path
 ) -> None:
@@ -79,8 +79,12 @@ async def test_an_api_server_that_is_killed_while_gangs_are_bound_loses_none_of_
             assert await asyncio.to_thread(process.ends, signal.SIGTERM) == 0
 
 
-async def test_a_history_that_was_forgotten_meanwhile_is_read_anew(plane: ControlPlane, tmp_path: Path) -> None:
+@ten_times_in_soak
+async def test_a_history_that_was_forgotten_meanwhile_is_read_anew(
+    round_: int, plane: ControlPlane, tmp_path: Path
+) -> None:
     """The scheduler sleeps; pods go and come, etcd is compacted, the server starts with an empty watch cache: 410."""
+    del round_
     async with KubeObjects(kubeconfig.load(plane.kubeconfig)) as objects:
         gangs = Gangs(objects, "forgotten", "native")
         await gangs.prepare(nodes=2)
@@ -102,10 +106,12 @@ async def test_a_history_that_was_forgotten_meanwhile_is_read_anew(plane: Contro
             assert await how_full(gangs, "large") == [0]
 
 
+@ten_times_in_soak
 async def test_beside_a_rival_no_gang_is_half_and_overlap_is_repaired(
-    shared_plane: ControlPlane, tmp_path: Path
+    round_: int, shared_plane: ControlPlane, tmp_path: Path
 ) -> None:
     """kube-scheduler fills the same nodes with single pods as fast as it can, while we place gangs."""
+    del round_
     async with KubeObjects(kubeconfig.load(shared_plane.kubeconfig)) as objects:
         ours = Gangs(objects, "rival", "native")
         await ours.prepare(nodes=10)
@@ -122,11 +128,15 @@ async def test_beside_a_rival_no_gang_is_half_and_overlap_is_repaired(
             assert await overfull(objects) == []
 
 
-async def test_those_who_fit_are_not_kept_by_the_many_who_do_not(plane: ControlPlane, tmp_path: Path) -> None:
+@ten_times_in_soak
+async def test_those_who_fit_are_not_kept_by_the_many_who_do_not(
+    round_: int, plane: ControlPlane, tmp_path: Path
+) -> None:
+    del round_
     many, few = examples(600, soak_factor=16), examples(40, soak_factor=12)
     async with KubeObjects(kubeconfig.load(plane.kubeconfig)) as objects:
         gangs = Gangs(objects, "crowd", "native")
-        await gangs.prepare(nodes=10)
+        await gangs.prepare(nodes=few // 4)
         await gangs.group("hopeless", many // 2)
         await asyncio.gather(gangs.pods("hopeless", many // 2), gangs.singles("clogger", many // 2, cpu="5"))
         with SchedulerProcess(tmp_path, plane.kubeconfig, *OPTIONS) as process:

@@ -1,22 +1,24 @@
 """The judge: the API server's own audit log. It says when each pod was bound and what else a scheduler asked for.
 
-Only the scheduler's user is logged, one line for a request, so that judging costs the API server about the same for
-everybody and this process next to nothing while the clock runs.
+Only the scheduler's user is logged, and who creates pods where it matters when: one line for a request, so that judging
+costs the API server about the same for everybody and this process next to nothing while the clock runs.
 """
 
 import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 USER: Final = "contender"
 """As whom schedulers talk to the API server here."""
+CUSTOMER: Final = "customer"
+"""As whom pods are created if the moment of their creation matters; not counted among a scheduler's calls."""
 POLICY: Final[dict[str, Any]] = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": [USER]}, {"level": "None"}],
+    "rules": [{"level": "Metadata", "users": [USER, CUSTOMER]}, {"level": "None"}],
 }
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 GROUP_KINDS: Final = frozenset({"podgroups", "workloads", "jobs", "queues"})
@@ -34,10 +36,16 @@ def flags(log: Path, policy: Path) -> list[str]:
 class _Reference(msgspec.Struct, frozen=True, gc=False):
     resource: str = ""
     subresource: str = ""
+    namespace: str = ""
+    name: str = ""
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
     code: int = 0
+
+
+class _User(msgspec.Struct, frozen=True, gc=False):
+    username: str = USER
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -46,6 +54,21 @@ class _Line(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     stage_timestamp: datetime.datetime
     object_ref: _Reference = _Reference()
     response_status: _Status = _Status()
+    user: _User = _User()
+    request_received_timestamp: datetime.datetime | None = None
+
+    @property
+    def moment(self) -> "Moment":
+        answered = self.stage_timestamp.timestamp()
+        received = self.request_received_timestamp
+        return Moment(answered if received is None else received.timestamp(), answered)
+
+
+class Moment(NamedTuple):
+    """Of a request: when the API server got it, and when it had answered, as seconds since 1970."""
+
+    received: float
+    answered: float
 
 
 _lines = msgspec.json.Decoder(_Line)
@@ -76,6 +99,10 @@ class AuditLog:
         self._rest = b""
         self.bound_at: list[float] = []
         """When pods were bound, as seconds since 1970 by the API server."""
+        self.bindings: dict[str, Moment] = {}
+        """By `namespace/name` of the pod."""
+        self.creations: dict[str, Moment] = {}
+        """Of the customer's pods, by `namespace/name`."""
         self._counts: dict[str, int] = {}
         self._group_writes = 0
         self._refused = 0
@@ -99,6 +126,10 @@ class AuditLog:
         if (line.stage == "ResponseStarted") != (line.verb == "watch"):
             return False
         what, code = line.object_ref, line.response_status.code
+        if line.user.username == CUSTOMER:
+            if code < 400 and line.verb == "create" and what.resource == "pods":
+                self.creations[f"{what.namespace}/{what.name}"] = line.moment
+            return False
         resource = f"{what.resource}/{what.subresource}" if what.subresource else what.resource
         name = f"{line.verb} {resource or 'other'}"
         self._counts[name] = self._counts.get(name, 0) + 1
@@ -106,6 +137,7 @@ class AuditLog:
             self._refused += 1
         elif resource == "pods/binding" and line.verb == "create":
             self.bound_at.append(line.stage_timestamp.timestamp())
+            self.bindings[f"{what.namespace}/{what.name}"] = line.moment
         if what.resource in GROUP_KINDS and line.verb in WRITES:
             self._group_writes += 1
         return what.resource not in BACKGROUND
