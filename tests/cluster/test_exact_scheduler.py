@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SEEDS = range(1, 1 + examples(20, soak_factor=100))
+SEEDS = range(1, 1 + examples(10, soak_factor=200))
 BATCH = 10
 
 
