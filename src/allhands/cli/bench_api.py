@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from allhands.cli.bench_run import Teller, run_and_report
+from allhands.cli.bench_run import Teller, named_contenders, on_judged_plane, run_and_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,17 +68,8 @@ def command(
     )
     if problem := plan.problem():
         raise click.UsageError(problem)
-    bench = _Bench(plan, _contenders(schedulers, schedulers_from), output, page_file)
+    bench = _Bench(plan, named_contenders(schedulers, schedulers_from), output, page_file)
     run_and_report(bench.measure, bench.report, bench.teller, bench.stopped)
-
-
-def _contenders(names: str, folder: Path | None) -> list[Contender]:
-    from allhands.measure.api.contenders import ContenderError, all_contenders, chosen  # noqa: PLC0415
-
-    try:
-        return chosen(all_contenders(folder), [name.strip() for name in names.split(",") if name.strip()])
-    except ContenderError as error:
-        raise click.UsageError(str(error)) from None
 
 
 class _Bench:
@@ -100,12 +89,7 @@ class _Bench:
         return f"{len(self._runs)} of {self._plan.rounds * sum(taking_part)} runs"
 
     def measure(self) -> None:
-        from allhands.measure.api.cluster import JudgedPlane  # noqa: PLC0415
-
-        with tempfile.TemporaryDirectory(prefix="allhands-bench-") as folder:
-            self.teller.tell("… starting etcd and kube-apiserver")
-            with JudgedPlane(Path(folder)) as plane:
-                asyncio.run(self._compare(plane))
+        on_judged_plane(self.teller, self._compare)
 
     async def _compare(self, plane: Any) -> None:
         from allhands.measure.api.cluster import BenchCluster  # noqa: PLC0415

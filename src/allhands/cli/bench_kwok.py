@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from allhands.cli.bench_run import Teller, run_and_report
+from allhands.cli.bench_run import Teller, named_contenders, on_judged_plane, run_and_report
 
 if TYPE_CHECKING:
     from allhands.measure.api.contenders import Contender
@@ -42,17 +40,13 @@ def command(
       allhands bench kwok
       allhands bench kwok --jobs 100 --nodes 10 --scale 20
     """
-    from allhands.measure.api.contenders import NULL, ContenderError, all_contenders, chosen  # noqa: PLC0415
+    from allhands.measure.api.contenders import NULL  # noqa: PLC0415
     from allhands.measure.api.kwok import KwokPlan  # noqa: PLC0415
 
     plan = KwokPlan(jobs=jobs, nodes=nodes, scale=scale, seed=seed)
     if not plan.jobs_at_once:
         raise click.UsageError(f"--nodes: {nodes} nodes cannot hold one job of {plan.pods_per_job} pods")
-    try:
-        names = [name.strip() for name in schedulers.split(",") if name.strip()]
-        found = [it for it in chosen(all_contenders(schedulers_from), names) if it.name != NULL]
-    except ContenderError as error:
-        raise click.UsageError(str(error)) from None
+    found = [it for it in named_contenders(schedulers, schedulers_from) if it.name != NULL]
     bench = _Bench(plan, found, output)
     run_and_report(bench.measure, bench.report, bench.teller, bench.stopped)
 
@@ -66,13 +60,10 @@ class _Bench:
         self.teller = Teller()
 
     def measure(self) -> None:
-        from allhands.measure.api.cluster import JudgedPlane  # noqa: PLC0415
         from allhands.measure.api.kwok import CONTROLLERS, STAGES  # noqa: PLC0415
 
-        with tempfile.TemporaryDirectory(prefix="allhands-bench-") as folder:
-            self.teller.tell("… starting etcd, kube-apiserver, kube-controller-manager and kwok")
-            with JudgedPlane(Path(folder), controllers=CONTROLLERS, kwok=True, kwok_stages=STAGES) as plane:
-                asyncio.run(self._test(plane))
+        parts = "etcd, kube-apiserver, kube-controller-manager and kwok"
+        on_judged_plane(self.teller, self._test, parts, controllers=CONTROLLERS, kwok=True, kwok_stages=STAGES)
 
     async def _test(self, plane: Any) -> None:
         from allhands.measure.api.cluster import BenchCluster  # noqa: PLC0415

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from allhands.cli.bench_run import Teller, run_and_report
+from allhands.cli.bench_run import Teller, named_contenders, on_judged_plane, run_and_report
 
 if TYPE_CHECKING:
     from allhands.measure.api.contenders import Contender
@@ -45,18 +43,12 @@ def command(
       allhands bench latency --rounds 3 --pods 400 -o json > latency.json
       allhands bench latency --nodes 50 --pods 20 --schedulers allhands
     """
-    from allhands.measure.api.contenders import ContenderError, all_contenders, chosen  # noqa: PLC0415
     from allhands.measure.api.latency import LatencyPlan, watching  # noqa: PLC0415
 
     plan = LatencyPlan(nodes=nodes, pods=pods, rounds=rounds, per_second=per_second, seed=seed)
     if problem := plan.problem():
         raise click.UsageError(problem)
-    try:
-        names = [name.strip() for name in schedulers.split(",") if name.strip()]
-        found = watching(chosen(all_contenders(schedulers_from), names))
-    except ContenderError as error:
-        raise click.UsageError(str(error)) from None
-    bench = _Bench(plan, found, output)
+    bench = _Bench(plan, watching(named_contenders(schedulers, schedulers_from)), output)
     run_and_report(bench.measure, bench.report, bench.teller, bench.stopped)
 
 
@@ -72,12 +64,7 @@ class _Bench:
         return f"{len(self._runs)} of {self._plan.rounds * len(self._contenders)} runs"
 
     def measure(self) -> None:
-        from allhands.measure.api.cluster import JudgedPlane  # noqa: PLC0415
-
-        with tempfile.TemporaryDirectory(prefix="allhands-bench-") as folder:
-            self.teller.tell("… starting etcd and kube-apiserver")
-            with JudgedPlane(Path(folder)) as plane:
-                asyncio.run(self._test(plane))
+        on_judged_plane(self.teller, self._test)
 
     async def _test(self, plane: Any) -> None:
         from allhands.measure.api.cluster import BenchCluster  # noqa: PLC0415

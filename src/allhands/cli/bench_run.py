@@ -5,17 +5,22 @@ Whatever ends a run, what was measured so far is reported, and nothing is left r
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
+import tempfile
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from allhands.cli.progress import ERASE_LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+
+    from allhands.measure.api.contenders import Contender
 
 SECONDS_BETWEEN = 0.2
 
@@ -44,6 +49,31 @@ class Teller:
         """Of the last step; on a terminal the next one follows at once."""
         if not sys.stderr.isatty():
             self.tell(f"  {text}")
+
+
+def named_contenders(names: str, folder: Path | None) -> list[Contender]:
+    """Those that the user has named, by commas, of ours and of the folder's; all if none is named."""
+    from allhands.measure.api.contenders import ContenderError, all_contenders, chosen  # noqa: PLC0415
+
+    try:
+        return chosen(all_contenders(folder), [name.strip() for name in names.split(",") if name.strip()])
+    except ContenderError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def on_judged_plane(
+    teller: Teller,
+    measure: Callable[[Any], Coroutine[Any, Any, None]],
+    parts: str = "etcd and kube-apiserver",
+    **more: Any,
+) -> None:
+    """Starts a control plane, with `more` of it if asked for, measures on it, and takes it away."""
+    from allhands.measure.api.cluster import JudgedPlane  # noqa: PLC0415 (`--help` must not load aiohttp)
+
+    with tempfile.TemporaryDirectory(prefix="allhands-bench-") as folder:
+        teller.tell(f"… starting {parts}")
+        with JudgedPlane(Path(folder), **more) as plane:
+            asyncio.run(measure(plane))
 
 
 def run_and_report(

@@ -14,6 +14,7 @@ from allhands.api.errors import StatusError
 from allhands.api.volcano.queue import QUEUE
 from allhands.compose.process import Process
 from allhands.controllers.queue import QueueController
+from allhands.kube.flight import MAX_IN_FLIGHT
 from allhands.runtime.controller import ControllerLoop
 from allhands.runtime.installation.permissions import Right
 from allhands.runtime.installation.rights import CONTROLLERS
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from allhands.runtime.controller import Controller
 
 CONTROLLERS_LEASE: Final = "allhands-controllers"
-FLIGHT: Final = 64
 COUNTED: Final = (Right("", "pods", "list"), Right("", "pods", "watch"))
 """Without these no queue can be counted."""
 LOOK_AGAIN_SECONDS: Final = 30.0
@@ -53,7 +53,7 @@ async def run_lacking_controllers(access: Access, options: ProcessOptions) -> No
 
         async def control(name: str) -> None:
             made = LACKING[name](objects, options.scheduler_names)
-            performer = Performer(objects, recorder, flight=FLIGHT)
+            performer = Performer(objects, recorder, flight=MAX_IN_FLIGHT)
             await ControllerLoop(made, performer, process.clock, workers=4, metrics=process.metrics).run()
 
         async def work() -> None:

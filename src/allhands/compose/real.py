@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from allhands.compose.machine import collect_seldom, spare_the_collector
 from allhands.compose.process import Process
+from allhands.kube.flight import MAX_IN_FLIGHT
 from allhands.runtime.installation.permissions import Right
 from allhands.runtime.installation.rights import SCHEDULER
 from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from allhands.kube.access import Access
 
 SCHEDULER_LEASE: Final = "allhands-scheduler"
-FLIGHT: Final = 64
 ESSENTIAL: Final = (
     Right("", "pods", "list"),
     Right("", "pods", "watch"),
@@ -44,7 +44,7 @@ async def run_scheduler(access: Access, options: ProcessOptions) -> None:
         async def begin() -> None:
             chosen = SchedulerOptions(
                 names=options.scheduler_names,
-                flight=FLIGHT,
+                flight=MAX_IN_FLIGHT,
                 namespace=options.lease_namespace,
                 decides_beside=True,
             )

@@ -199,7 +199,3 @@ def _counts_tenants(account: object) -> bool:
         or account.max_running_groups is not None
         or account.max_running_groups_per_user is not None
     )
-
-
-def charged_book(work: Work) -> QuotaBook:
-    return charges_of(work).book

@@ -24,7 +24,7 @@ from allhands.model.pod_requests import effective_requests
 from allhands.model.resources import EMPTY, ResourceVector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 JOB_KIND = "Job"
 JOB_GROUP = "batch"
@@ -142,20 +142,8 @@ class PodReader:
     def read_use(self, raw: bytes) -> PodUse:
         try:
             text = decode_text(raw)
-            metadata, spec = text.metadata, text.spec
-            phase = text.status.phase or "Pending"
-            holds = spec.node_name != "" and phase not in FINISHED
-            return PodUse(
-                metadata.namespace,
-                metadata.name,
-                spec.scheduler_name,
-                spec.node_name != "",
-                phase,
-                self._requested(text, raw) if holds else EMPTY,
-                _group_named(spec.scheduling_group, metadata.annotations, self._labels_of(metadata.labels)),
-                self._owned_by(metadata.owner_references).job_name,
-                metadata.annotations.get(QUEUE, "") if metadata.annotations else "",
-            )
+            labels, owned = self._labels_of(text.metadata.labels), self._owned_by(text.metadata.owner_references)
+            return _use(text, labels, owned, lambda: self._requested(text, raw))
         except msgspec.MsgspecError:
             return read_whole_use(raw)
 
@@ -179,16 +167,8 @@ class PodReader:
             bound_at_seconds=_seconds(bound_at),
             owner=owned.owner,
         )
-        return PodRecord(
-            pod,
-            _group_named(spec.scheduling_group, annotations, labels),
-            owned.job_name,
-            owned.job_uid,
-            annotations.get(QUEUE, "") if annotations else "",
-            read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
-            is_told,
-            annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
-        )
+        group = _group_named(spec.scheduling_group, annotations, labels)
+        return _record(pod, group, owned, annotations, is_told=is_told)
 
     def _one_alike(self, text: PodText, raw: bytes, *, is_resize_infeasible: bool) -> Pod:
         """Some pod that differs from this one only in what each has of its own."""
@@ -248,23 +228,41 @@ def read_whole(raw: bytes) -> tuple[PodRecord, str]:
     document = _documents.decode(raw)
     metadata = document.metadata
     annotations, owned = metadata.annotations, _owned_by(metadata.owner_references)
-    record = PodRecord(
-        Pod.from_document(document),
-        _group_named(document.spec.scheduling_group, annotations, metadata.labels),
-        owned.job_name,
-        owned.job_uid,
-        annotations.get(QUEUE, "") if annotations else "",
-        read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
-        document.is_told,
-        annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
-    )
+    group = _group_named(document.spec.scheduling_group, annotations, metadata.labels)
+    record = _record(Pod.from_document(document), group, owned, annotations, is_told=document.is_told)
     return record, metadata.resource_version
 
 
 def read_whole_use(raw: bytes) -> PodUse:
     document = _documents.decode(raw)
-    metadata, spec = document.metadata, document.spec
-    phase = document.status.phase or "Pending"
+    metadata = document.metadata
+    return _use(document, metadata.labels, _owned_by(metadata.owner_references), lambda: effective_requests(document))
+
+
+def _record(
+    pod: Pod, group_name: str, owned: _Owned, annotations: Mapping[str, str] | None, *, is_told: bool
+) -> PodRecord:
+    return PodRecord(
+        pod,
+        group_name,
+        owned.job_name,
+        owned.job_uid,
+        annotations.get(QUEUE, "") if annotations else "",
+        read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
+        is_told,
+        annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
+    )
+
+
+def _use(
+    read: PodText | _Document,
+    labels: Mapping[str, str] | None,
+    owned: _Owned,
+    requested: Callable[[], ResourceVector],
+) -> PodUse:
+    """`requested` is asked only for one that holds anything."""
+    metadata, spec = read.metadata, read.spec
+    phase = read.status.phase or "Pending"
     holds = spec.node_name != "" and phase not in FINISHED
     return PodUse(
         metadata.namespace,
@@ -272,9 +270,9 @@ def read_whole_use(raw: bytes) -> PodUse:
         spec.scheduler_name,
         spec.node_name != "",
         phase,
-        effective_requests(document) if holds else EMPTY,
-        _group_named(spec.scheduling_group, metadata.annotations, metadata.labels),
-        _owned_by(metadata.owner_references).job_name,
+        requested() if holds else EMPTY,
+        _group_named(spec.scheduling_group, metadata.annotations, labels),
+        owned.job_name,
         metadata.annotations.get(QUEUE, "") if metadata.annotations else "",
     )
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from allhands.api.definitions import MANAGED_BY, OURS, PART_OF
 from allhands.api.errors import StatusError
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 NAMESPACES = Resource("", "v1", "namespaces")
 NOT_FOUND = 404
 _LOG = logging.getLogger(__name__)
-
-
-class Leadership(Protocol):
-    """Whoever is asked runs the work whenever this process leads, until cancelled."""
-
-    async def lead(self, work: Work) -> None: ...
 
 
 async def ensure_namespace(objects: Objects, name: str) -> None:

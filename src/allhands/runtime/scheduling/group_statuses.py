@@ -15,7 +15,7 @@ from allhands.api.errors import StatusError
 from allhands.dialects.group_progress import progress_of
 from allhands.model.time_text import utc_text
 from allhands.ports import WriteOptions
-from allhands.runtime.scheduling.enqueuing import OUTSIDE, TURN_SECONDS, Enqueuing
+from allhands.runtime.scheduling.enqueueing import OUTSIDE, TURN_SECONDS, Enqueueing
 from allhands.runtime.scheduling.records import MANAGER
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class GroupStatuses:
         self._watched = watched
         self._clock = clock
         self._is_busy = is_busy
-        self._enqueuing = Enqueuing(watched)
+        self._enqueueing = Enqueueing(watched)
         self._others: set[str] = set()
         """Pods in groups that are let in, which somebody else schedules: then somebody else lets groups in."""
         self._due: list[tuple[float, str]] = []
@@ -196,7 +196,7 @@ class GroupStatuses:
             return progress._replace(waits=waits or record.problem)
         if progress.bound:
             return progress._replace(is_enqueued=True)
-        verdict = self._enqueuing.verdict(group)
+        verdict = self._enqueueing.verdict(group)
         if verdict is True:
             # That it has no pods yet is as it should be.
             return progress._replace(is_enqueued=True, waits=waits if members else "")

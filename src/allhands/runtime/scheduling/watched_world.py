@@ -200,10 +200,6 @@ class WatchedWorld:
         """Something that the core reads is different, by our own doing."""
         self._changed()
 
-    def note_change_later(self) -> None:
-        """The same, a moment later: what was refused now may be allowed then."""
-        asyncio.get_running_loop().call_later(LATER_SECONDS, self._changed)
-
     def informer_of(self, home: Home) -> Informer[Any]:
         if home.resource == resources.PODS:
             return self.pods

@@ -26,7 +26,7 @@ OUTSIDE: Final = ("", "Pending")
 """The phases of groups that have not been let in."""
 
 
-class Enqueuing:
+class Enqueueing:
     def __init__(self, watched: WatchedWorld) -> None:
         self._watched = watched
         self._verdicts: Mapping[str, Explanation | None] = {}
