@@ -19,6 +19,7 @@ QUANTITY_PATTERN: Final = (
 
 Int32 = Annotated[int, Meta(ge=-INT32_MAX - 1, le=INT32_MAX, extra_json_schema={"format": "int32"})]
 Int64 = Annotated[int, Meta(ge=-INT64_MAX - 1, le=INT64_MAX, extra_json_schema={"format": "int64"})]
+Positive = Annotated[int, Meta(ge=1, le=INT32_MAX, extra_json_schema={"format": "int32"})]
 Count = Annotated[int, Meta(ge=0, le=INT32_MAX, extra_json_schema={"format": "int32"})]
 
 QuantityText = Annotated[

@@ -1,0 +1,1 @@
+"""The life of a Volcano Job: its group, its pods, what happens to them, and its end. Pure."""

@@ -1,0 +1,1 @@
+"""Job plugins, one file each; catalog.py is the list."""
