@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from allhands.core.snapshot import PodFlag
 from allhands.model.podgroup import TopologyMode
 from allhands.model.queue import Queue
 
@@ -40,22 +41,44 @@ def _members_of(snapshot: Snapshot) -> dict[str, tuple[GroupEntry, Members]]:
 
 
 def _overfilled_nodes(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Pods that others have nominated are in what is used; they count for groups of their priority, and of lower."""
     columns = snapshot.columns
     pods = _members_of(snapshot)
     taken: dict[str, Counter[str]] = {}
-    for bind in plan.binds:
-        counts = taken.setdefault(bind.node, Counter())
-        counts["pods"] += 1
-        for name, units in pods[bind.pod][1].shape.requests.entries:
-            counts[name] += units
     found = []
-    for node, counts in taken.items():
-        row = columns.row_by_name[node]
-        for name, units in counts.items():
-            column = columns.column_by_resource.get(name)
-            room = 0 if column is None else int(columns.allocatable[column, row] - columns.used[column, row])
-            if units > max(room, 0):
-                found.append(f"{node} gets {units} of {name} and has room for {room}")
+    for start in plan.starts:
+        nodes = list(dict.fromkeys(bind.node for bind in start.binds))
+        for bind in start.binds:
+            counts = taken.setdefault(bind.node, Counter())
+            counts["pods"] += 1
+            for name, units in pods[bind.pod][1].shape.requests.entries:
+                counts[name] += units
+        for node in nodes:
+            row = columns.row_by_name[node]
+            outranked = _nominated_below(snapshot, row, snapshot.groups[start.group].group.priority)
+            for name in _asked_there(start, node, pods):
+                column = columns.column_by_resource.get(name)
+                room = 0 if column is None else int(columns.allocatable[column, row] - columns.used[column, row])
+                room += outranked[name]
+                if taken[node][name] > max(room, 0):
+                    found.append(f"{node} gets {taken[node][name]} of {name} and has room for {room}")
+    return found
+
+
+def _asked_there(start: Start, node: str, pods: dict[str, tuple[GroupEntry, Members]]) -> list[str]:
+    """The resources that a start takes something of on a node."""
+    shapes = [pods[bind.pod][1].shape for bind in start.binds if bind.node == node]
+    return sorted({"pods", *(name for shape in shapes for name, units in shape.requests.entries if units)})
+
+
+def _nominated_below(snapshot: Snapshot, row: int, priority: int) -> Counter[str]:
+    """What is counted on a node for nominated pods that a group of this priority outranks."""
+    pods = snapshot.pods
+    found: Counter[str] = Counter()
+    for at in range(len(pods)):
+        if pods.node[at] == row and pods.flags[at] & PodFlag.NOMINATED and pods.priority[at] < priority:
+            found["pods"] += 1
+            found.update(dict(pods.shapes[pods.shape[at]].requests.entries))
     return found
 
 
@@ -94,6 +117,12 @@ def _half_gangs(snapshot: Snapshot, plan: Plan) -> list[str]:
             counts.update(pods[bind.pod][1].slot for bind in start.binds)
         if lacking := entry.group.members.shortfalls(counts):
             found.append(f"{key} starts below its minimum: {lacking}")
+        placed = {pods[bind.pod][1].slot.subgroup for start in starts for bind in start.binds}
+        found += [
+            f"part {part.name!r} of {key} gets members and stays below its minimum"
+            for part in entry.group.members.walk()
+            if part.shortfalls(counts) and not placed.isdisjoint(below.name for below in part.walk())
+        ]
         most = entry.group.members.max_count
         if most is not None and sum(counts.values()) > max(most, sum(entry.present_counts.values())):
             found.append(f"{key} gets {sum(counts.values())} members of at most {most}")

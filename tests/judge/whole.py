@@ -24,12 +24,11 @@ from tests.judge import beacons
 from tests.judge.clusters import Case, random_case
 from tests.judge.kube_scheduler import PATHS, PATIENCE_SECONDS, Judge, Verdict, _refusal
 from tests.judge.landscape import NAMESPACES
-from tests.judge.parts import PRIORITY_CLASSES
 from tests.judge.volumes import BOUND, WAIT
 from tests.scheduler_process import SchedulerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Manifest = dict[str, Any]
 Key = tuple[str, str]
@@ -45,6 +44,7 @@ MOST_ORDERS = 8
 CALM_LOOKS = 4
 REST_SECONDS = 60.0
 """How long our scheduler may take to place what fits."""
+LONG_SECONDS = 3600
 OPTIONS = ("--no-leader-elect", "--log-level=warning")
 
 
@@ -71,10 +71,11 @@ class Examined(msgspec.Struct, frozen=True):
 
 def whole_case(seed: int) -> Case:
     """The random case of this seed, with some of its pods several times, and without those that a volume controller
-    would have to help: none runs here."""
+    would have to help: none runs here. Nor does a kubelet: nobody is there who is being deleted and never ends, since
+    room would be held for whoever waits for that."""
     case, chance = random_case(seed), random.Random(f"whole {seed}")
-    for nominated in [pod for pod in case.world.get("Pod", ()) if "nominatedNodeName" in pod.get("status", {})]:
-        nominated["spec"]["priorityClassName"] = "top"
+    for pod in case.world.get("Pod", ()):
+        pod["metadata"].pop("deletionTimestamp", None)
     late = _late_claims(case.world)
     usable = [number for number, pod in enumerate(case.pods) if not _claims(pod) & late]
     pods, themes = [], []
@@ -113,27 +114,19 @@ class WholeJudge(Judge):
         self._copies = 0
         self._placed: list[Manifest] = []
         """Copies that were bound in the place of ours."""
+        self._ended: dict[Key, Manifest] = {}
+        """Pods of ours that were evicted, and that we have ended as a kubelet would."""
 
     def ours(self, folder: Path) -> SchedulerProcess:
         """Our scheduler as a process, for all cases that follow."""
         self._call("POST", PATHS["Namespace"], {"metadata": {"name": "allhands-system"}})
         return SchedulerProcess(folder, self.plane.kubeconfig, *OPTIONS)
 
-    def _create_what_all_cases_share(self) -> None:
-        """Like those of the other test, but nobody is evicted: bound pods have no kubelet that would end them, and who
-        was evicted meanwhile could not be put back."""
-        super()._create_what_all_cases_share()
-        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        for name in PRIORITY_CLASSES:
-            self._call("DELETE", f"{path}/{name}", None)
-        for name, value in {**PRIORITY_CLASSES, "usual": 0}.items():
-            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
-            self._call("POST", path, {**body, "globalDefault": name == "usual"})
-
     def examine(self, case: Case, meddle: Callable[[], None] = lambda: None) -> Examined:
         """Lets our scheduler place the pods of the case; leaves nothing of it behind. `meddle` is called before it is
         looked at what was bound."""
         self._judgements += 1
+        self._ended = {}
         by_name = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in case.pods}
         themes = dict(zip(by_name, case.themes, strict=True))
         try:
@@ -144,7 +137,7 @@ class WholeJudge(Judge):
             self._create_all("Pod", case.pods)
             left = self._left_though_they_fit(by_name)
             meddle()
-            found = self._ours()
+            found = [*self._ended.values(), *self._ours()]
             bound = sorted((pod for pod in found if "nodeName" in pod["spec"]), key=_version)
             broken = self._not_allowed(bound, by_name)
         finally:
@@ -197,6 +190,15 @@ class WholeJudge(Judge):
             ]
             if before == after and (not wrong or time.monotonic() > end):
                 return wrong
+            if wrong:
+                self._end_evicted(found.values())
+
+    def _end_evicted(self, pods: Iterable[Manifest]) -> None:
+        """Whoever waits for room that they hold, waits for their end, too."""
+        for pod in pods:
+            if _is_evicted(pod):
+                self._ended[_key(pod)] = pod
+                self._delete(pod)
 
     def _take_ours_away(self) -> None:
         for namespace in NAMESPACES:
@@ -247,12 +249,22 @@ class WholeJudge(Judge):
         return list(problems.items())
 
     def _replayed(self, order: Sequence[Manifest], by_name: dict[Key, Manifest]) -> dict[Key, str]:
-        """Puts back one after the other, those that do not fit yet as soon as they do; what is left over, and why."""
+        """Puts back one after the other, those that do not fit yet as soon as they do; what is left over, and why.
+
+        Who was evicted meanwhile is evicted here, too, once there is nobody else who fits; and ended if it was.
+        """
         problems: dict[Key, str] = {}
         self._placed = []
         coming = deque(order)
         postponed: list[Manifest] = []
-        while coming:
+        evicted: list[tuple[Manifest, int]] = []
+        while coming or (postponed and evicted):
+            if not coming:
+                for copy, seconds in evicted:
+                    self._call("DELETE", _path(copy), {"gracePeriodSeconds": seconds})
+                    if not seconds:
+                        self._placed.remove(copy)
+                coming, postponed, evicted = deque(postponed), [], []
             pod = coming.popleft()
             problem = self._put_back(by_name[_key(pod)], pod["spec"]["nodeName"])
             if problem:
@@ -260,6 +272,8 @@ class WholeJudge(Judge):
                 postponed.append(pod)
                 continue
             problems.pop(_key(pod), None)
+            if _is_evicted(pod):
+                evicted.append((self._placed[-1], 0 if _key(pod) in self._ended else LONG_SECONDS))
             coming.extendleft(reversed(postponed))
             postponed = []
         return problems
@@ -293,8 +307,13 @@ def _path(pod: Manifest) -> str:
     return f"{PATHS['Pod'].format(**pod['metadata'])}/{pod['metadata']['name']}"
 
 
-def _version(pod: Manifest) -> int:
-    return int(pod["metadata"]["resourceVersion"])
+def _is_evicted(pod: Manifest) -> bool:
+    return "nodeName" in pod["spec"] and "deletionTimestamp" in pod["metadata"]
+
+
+def _version(pod: Manifest) -> tuple[bool, int]:
+    """Who was evicted was bound before that."""
+    return not _is_evicted(pod), int(pod["metadata"]["resourceVersion"])
 
 
 def main(first: str, count: str = "1") -> None:

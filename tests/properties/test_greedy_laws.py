@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allhands.core.calendar.elsewhere import OtherRoom
 from allhands.core.greedy import greedy_picks, on_few_nodes
 from allhands.core.policy import Policy
 from allhands.core.room import Room
@@ -142,3 +143,74 @@ def test_what_is_asked_in_portions_between_other_shapes_is_the_same_as_fresh_col
         room.take(state.request, picks)
         if chance.random() < 0.2:
             room.take(state.request, picks, -1)
+
+
+def _many_alike(chance: random.Random, least: int) -> Room:
+    """Nodes of few kinds."""
+    kinds = [(chance.choice((2, 4, 4, 9)), chance.choice((4, 8))) for _ in range(chance.randint(1, 4))]
+    world = World()
+    for number in range(least + chance.randint(0, 60)):
+        cores, gib = chance.choice(kinds)
+        amounts = ResourceVector.of({"cpu": cores * 1000, "memory": gib << 30, "pods": chance.choice((110, 110, 3))})
+        world.set_node(Node(f"node-{number:04}", ready=True, allocatable=amounts))
+    return Room(world.snapshot().columns)
+
+
+def _plain_state(chance: random.Random, room: Room, policy: Policy) -> ShapeState:
+    requests = {"cpu": chance.choice((500, 1000, 1001)), "memory": chance.choice((0, 1 << 30))}
+    shape = PodShape.of(Pod("default", "pod", requests=ResourceVector.of(requests)), None)
+    state = ShapeState(shape, room.columns.request(shape.requests), room, policy)
+    state.set_static(np.ones(len(room.columns), dtype=np.bool_), chance.choice((0, 7)))
+    return state
+
+
+def _without_classes(state: ShapeState, room: Room, policy: Policy) -> tuple[ShapeState, Room]:
+    elsewhere = OtherRoom(room)
+    plain = ShapeState(state.shape, state.request, elsewhere, policy)
+    plain.set_static(state.static, state._static_score)
+    plain.refresh(elsewhere)
+    return plain, elsewhere
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@settings(max_examples=examples(10))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_best_node_by_classes_is_the_best_of_all_nodes(policy: Policy, seed: int) -> None:
+    """Several shapes in turn, room that is given back, and nodes that are left out."""
+    chance = random.Random(seed)
+    room = _many_alike(chance, 256)
+    states = [_plain_state(chance, room, policy) for _ in range(chance.randint(1, 5))]
+    answers = 0
+    for _ in range(40):
+        state = chance.choice(states)
+        without = chance.sample(range(len(room.columns)), chance.choice((0, 0, 1, 3)))
+        key = state.best_key_by_classes(room, without)
+        expected = _without_classes(state, room, policy)[0].key
+        expected[without] = -1
+        best = int(expected.max())
+        assert key is None or key == best
+        answers += key is not None
+        if best >= 0 and chance.random() < 0.8:
+            room.take(state.request, [state.row_of(best)] * chance.choice((1, 1, 1, 2)))
+        if room.log and chance.random() < 0.1:
+            room.take(state.request, [chance.choice(room.log)], -1)
+        if chance.random() < 0.02:
+            room.take(state.request, [chance.randrange(len(room.columns))])
+    assert answers
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@settings(max_examples=examples(5))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_gangs_of_several_shapes_in_turn_go_where_they_go_without_classes(policy: Policy, seed: int) -> None:
+    chance = random.Random(seed)
+    room = _many_alike(chance, 1024)
+    states = [_plain_state(chance, room, policy) for _ in range(chance.randint(2, 5))]
+    for _ in range(25):
+        state, count = chance.choice(states), chance.choice((1, 1, 2, 7, 20))
+        picks = state.picks(room, count)
+        assert picks == greedy_picks(*_without_classes(state, room, policy), count, None)
+        if chance.random() < 0.8:
+            room.take(state.request, picks)
+        else:
+            state.refuse_picks()

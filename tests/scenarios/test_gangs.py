@@ -60,7 +60,7 @@ WHOLE_OR_NOT_AT_ALL = [
         ),
         0,
         Reason.SUB_GROUP_INCOMPLETE,
-        'Sub-group "it" has 2 of the 3 pods of task "master" that it must start with.',
+        'It has 2 of the 3 pods of task "master" that it must start with.',
     ),
     Case(
         "with all task minimums met the rest of the pods is elastic",

@@ -23,7 +23,7 @@ from allhands.core.gates.counting import Counting
 from allhands.core.objects_set_aside import objects_set_aside
 from allhands.core.orders.timing import wake_for_orders
 from allhands.core.plan import Evict, Hold, Plan, Release, Start
-from allhands.core.standstill import Calm, is_plain, left_behind
+from allhands.core.standstill import Calm, is_plain, is_silent, left_behind
 from allhands.core.waits import Waits
 from allhands.core.work import Work
 from allhands.model.reason import TAKEN_BACK, Reason, explain
@@ -63,12 +63,12 @@ def cycle(
         return known, memo
     work = Work(snapshot, policy, memo, now)
     standstill = memo.standstill
-    if standstill is not None and standstill.holds(work):
+    if work.rivals is None and standstill is not None and standstill.holds(work):
         standstill.goes_on(work)
         work.wakes_at = standstill.until
         keep_charges(work)
         plan = NOTHING
-    elif memo.calm is not None and memo.calm.nobody_fits(work):
+    elif work.rivals is None and memo.calm is not None and memo.calm.nobody_fits(work):
         memo.standstill = None
         keep_charges(work)
         plan = NOTHING
@@ -147,11 +147,12 @@ class _Running:
         work = self._work
         calm = work.memo.calm
         work.memo.standstill = work.memo.calm = None
-        if not is_plain(work.policy) or not self._allocate.keeps_kinds or plan.set_aside or plan.evictions:
+        if not is_silent(work.policy) or not self._allocate.keeps_kinds or plan.set_aside or plan.evictions:
             return
         if not self._census.is_draining:
-            started = {start.group for start in plan.starts}
-            work.memo.standstill = left_behind(work, self._census, self._calendar, started, self._head)
+            if is_plain(work.policy):
+                started = {start.group for start in plan.starts}
+                work.memo.standstill = left_behind(work, self._census, self._calendar, started, self._head)
             work.memo.calm = calm if calm is not None and calm.is_of(work) else Calm(work)
 
     def _ordered(self, entries: Sequence[GroupEntry]) -> Sequence[GroupEntry]:
@@ -432,19 +433,21 @@ class _Running:
 
     def _grow(self, whole: Sequence[GroupEntry]) -> None:
         work, calendar, allocate = self._work, self._calendar, self._allocate
-        if calendar.tiers.is_open:
+        if calendar.tiers.is_open and work.rivals is None:
             for start in grow(work, allocate, whole, self._starts, self._waits.add):
                 self._keep(start)
             return
         for start in list(self._starts):
             entry = work.snapshot.groups[start.group]
             if len(start.binds) < sum(len(members.pods) for members in entry.pending):
-                for more in grow(calendar.work_of_running(entry), allocate, [], [start], self._waits.add):
-                    self._keep(more)
+                with work.seen_by(entry):
+                    for more in grow(calendar.work_of_running(entry), allocate, [], [start], self._waits.add):
+                        self._keep(more)
         for entry in whole:
             if entry.pending:
-                for more in grow(calendar.work_of_running(entry), allocate, [entry], [], self._waits.add):
-                    self._keep(more)
+                with work.seen_by(entry):
+                    for more in grow(calendar.work_of_running(entry), allocate, [entry], [], self._waits.add):
+                        self._keep(more)
 
     def _keep(self, start: Start) -> None:
         self._starts.append(start)

@@ -50,6 +50,13 @@ def lone_group(pod: Pod) -> PodGroup:
     )
 
 
+def is_lone_group_of(group: PodGroup, pod: Pod) -> bool:
+    """Whether a group that `lone_group` has given is the one of this pod, which has the name of the one it was for."""
+    return (
+        group.uid == pod.uid and group.priority == pod.priority and group.created_at_seconds == pod.created_at_seconds
+    )
+
+
 def missing_group(key: str, members: Mapping[str, PodState], status: GroupStatus = NO_STATUS) -> GroupEntry:
     """Pods may be seen before the group that they name: they wait, and say for what."""
     namespace, _, name = key.partition("/")
@@ -66,6 +73,10 @@ def build_entry(
     predicted: tuple[Predicted, ...],
     shape_of: Callable[[Pod], PodShape],
 ) -> GroupEntry:
+    if len(members) == 1 and not predicted:
+        (only,) = members.values()
+        if (entry := _entry_of_one(group, status, only)) is not None:
+            return entry
     pending: dict[tuple[Slot, str], list[PodRef]] = {}
     shapes: dict[str, PodShape] = {}
     gated: dict[str, int] = {}
@@ -142,6 +153,55 @@ def build_entry(
         # What a group already has binds it to a place, so such a group is like no other.
         signature=_signature(group, waiting, in_order, held_back, never_preempts, group.key if is_alone else ""),
     )
+
+
+def _entry_of_one(group: PodGroup, status: GroupStatus, state: PodState) -> GroupEntry | None:
+    """What the rest of `build_entry` comes to for one pod that waits, or has its node; None for all others. Where
+    thousands of pods stand alone, this is what each change of them costs."""
+    pod, slot, phase, structure = state.pod, state.slot, state.pod.phase, group.members
+    is_plain = not (structure.children or structure.task_minimums or pod.deleting or state.evicted)
+    if not is_plain or phase is PodPhase.SUCCEEDED or phase is PodPhase.FAILED:
+        return None
+    if pod.node_name or state.assumed_node:
+        return None if state.node_row < 0 else _entry_of_one_bound(group, status, state)
+    if not state.ours or pod.scheduling_gates or state.node_row >= 0:
+        return None
+    waiting = (Members(slot, state.shape, (PodRef(pod.key, pod.uid),)),)
+    problem, never = _problem(group, waiting), pod.preemption_policy_never
+    alone = group.key if status.avoid_nodes or problem is not None else ""
+    return GroupEntry(
+        group=group,
+        pending=waiting,
+        is_whole=structure.min_count <= 0,
+        status=status,
+        problem=problem,
+        never_preempts=never,
+        signature=_signature(group, waiting, (), (), never, alone),
+    )
+
+
+def _entry_of_one_bound(group: PodGroup, status: GroupStatus, state: PodState) -> GroupEntry:
+    slot = state.slot
+    present = ((slot, 1),)
+    is_counted = slot.subgroup == group.members.name
+    return GroupEntry(
+        group=group,
+        present=present,
+        bound=(state.row,),
+        bound_parts=(slot.subgroup,),
+        holding=_held_by_one(state.shape.requests.entries),
+        unstarted=int(state.pod.phase is not PodPhase.RUNNING),
+        is_whole=is_counted >= group.members.min_count,
+        status=status,
+        signature=_signature(group, (), present, (), False, group.key),
+    )
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _held_by_one(requests: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    holding = dict(requests)
+    holding[PODS] = holding.get(PODS, 0) + 1
+    return tuple(sorted(holding.items()))
 
 
 def _is_whole(members: SubGroup, present: Mapping[Slot, int]) -> bool:

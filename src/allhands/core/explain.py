@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NAMES_LISTED: Final = 8
 UNSERVED_CLAIMS: Final = "A pod has resource claims, which are not served yet."
 PARTS_APART: Final = "{have} of its {need} parts find places in domains as it asks; the others find none beside them."
+WHOLE_INCOMPLETE: Final = "It has {have} of the {need} {what} that it must start with."
 NO_ROOM: Final = Explanation(Reason.INSUFFICIENT_RESOURCES, "There is no room for it.")
 """Where nobody asks for numbers."""
 HELD_BY_PODS: Final = frozenset(
@@ -49,6 +50,9 @@ def why_incomplete(entry: GroupEntry) -> Explanation:
     for members in entry.pending:
         counts[members.slot] = counts.get(members.slot, 0) + len(members.pods)
     lacking = entry.group.members.shortfalls(counts)
+    if not lacking:
+        # All together would do, but some belong to sub-groups that are not whole even with all of theirs.
+        lacking = tuple(it for part in entry.group.members.walk() for it in part.shortfalls(counts))
     inner = [shortfall for shortfall in lacking if shortfall.subgroup or shortfall.task]
     if inner:
         return shortfall_words(inner[0], entry.group.name)
@@ -58,7 +62,8 @@ def why_incomplete(entry: GroupEntry) -> Explanation:
 def shortfall_words(lacking: Shortfall, group: str) -> Explanation:
     what = f'pods of task "{lacking.task}"' if lacking.task else lacking.what
     name = lacking.subgroup or group
-    return explain(Reason.SUB_GROUP_INCOMPLETE, subgroup=name, have=lacking.have, need=lacking.need, what=what)
+    why = explain(Reason.SUB_GROUP_INCOMPLETE, subgroup=name, have=lacking.have, need=lacking.need, what=what)
+    return why if lacking.subgroup else Explanation(why.reason, WHOLE_INCOMPLETE, why.numbers)
 
 
 def reason_for_no_room(work: Work, entry: GroupEntry, part: Part) -> Explanation:

@@ -33,6 +33,7 @@ def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None)
         picks = on_few_nodes(state, room, count)
         if picks is not None:
             return picks
+    state.refresh(room)
     if state.takes_first and within is None:
         candidates = (state.key >= 0).nonzero()[0][:count]
     else:
@@ -46,7 +47,7 @@ def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None)
     if not state.changes_scores:
         # The best stays the best until it is full.
         return _numbers(np.repeat(candidates, fit)[:count])
-    best = _numbers(state.keys_after(room, candidates[:1], int(fit[0]))[0])
+    best = _numbers(state.keys_of_row_after(room, int(candidates[0]), int(fit[0])))
     if len(best) > 1 and best[1] > best[0]:
         # It becomes better still with a pod on it: others most likely do too, and few of them will be looked at.
         return _merge_by_heap(state, room, candidates, fit, count, {0: best})
@@ -66,9 +67,12 @@ def greedy_picks(state: ShapeState, room: Room, count: int, within: Rows | None)
 def on_few_nodes(state: ShapeState, room: Room, count: int) -> list[int] | None:
     """The same where one node after the other is filled, as packing does; None if it takes more than a few of them, or
     one of them is left before it is full."""
+    if state.position != len(room.log) and (best := state.best_key_by_classes(room)) is not None:
+        return _on_few_nodes_by_classes(state, room, count, best)
+    state.refresh(room)
+    row = state.best_row(room)
     key, taken = state.key, list[tuple[int, int]]()
     picks: list[int] | None = []
-    row = state.best_row(room)
     for _ in range(_FEW_NODES):
         if row < 0 or picks is None or len(picks) == count:
             break
@@ -83,11 +87,28 @@ def on_few_nodes(state: ShapeState, room: Room, count: int) -> list[int] | None:
     return picks if picks is not None and (len(picks) == count or row < 0) else None
 
 
+def _on_few_nodes_by_classes(state: ShapeState, room: Room, count: int, best: int) -> list[int] | None:
+    """The same where nodes are known by their classes; `best` is the best key of all."""
+    picks: list[int] = []
+    taken: list[int] = []
+    for _ in range(_FEW_NODES):
+        if best < 0 or len(picks) == count:
+            break
+        row = state.row_of(best)
+        taken.append(row)
+        rival = state.best_key_by_classes(room, taken)
+        more = None if rival is None else _while_best(state, room, row, count - len(picks), rival)
+        if rival is None or more is None:
+            return None
+        picks += more
+        best = rival
+    return picks if len(picks) == count or best < 0 else None
+
+
 def _while_best(state: ShapeState, room: Room, row: int, count: int, rival: int) -> list[int] | None:
     """The node as often as it is chosen until it is full; None if another is better before that."""
-    rows = np.array([row])
-    number = int(room.fit(state.request, rows, count)[0])
-    if number > 1 and int(state.keys_after(room, rows, number)[0].min()) < rival:
+    number = room.fit_of_row(state.request, row, count)
+    if number > 1 and int(state.keys_of_row_after(room, row, number).min()) < rival:
         return None
     return [row] * number
 
@@ -150,7 +171,7 @@ def _merge_by_heap(
         keys = lists.get(index)
         if keys is None:
             longest = min(left, used + count - len(picks))
-            keys = lists[index] = _numbers(state.keys_after(room, candidates[index : index + 1], longest)[0])
+            keys = lists[index] = _numbers(state.keys_of_row_after(room, row, longest))
         rival = -heap[1][0] if len(heap) == 2 else -min(heap[1][0], heap[2][0]) if len(heap) > 2 else _NOTHING
         # As long as the node stays the best, nobody else need be looked at.
         while True:

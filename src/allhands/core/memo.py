@@ -246,7 +246,11 @@ class Memo:
         for static_score, weight in self._policy.static_scores:
             part = static_score.static_score(shape, columns) * weight
             score = part if score is None else score + part
-        return mask, 0 if score is None else score
+        if score is None or not score.size:
+            return mask, 0
+        # Most often all nodes are equally good by what they are.
+        first = score.item(0)
+        return mask, first if (score == first).all() else score
 
     def _looks_at(self, shape: PodShape) -> Hashable:
         """All of a shape that decides about its static part; None if nobody can say."""
@@ -281,6 +285,8 @@ class Memo:
 
 def rows_after(generation: Column, version: int) -> list[int]:
     """The rows that changed after that."""
+    if len(generation) == 1:
+        return [0] if generation.item(0) > version else []
     if len(generation) <= FEW:
         return [row for row, changed_at in enumerate(generation.tolist()) if changed_at > version]
     rows: list[int] = (generation > version).nonzero()[0].tolist()

@@ -1,19 +1,25 @@
 """The growing table behind `PodTable`: rows are taken and freed in place, copied only if a snapshot still reads them.
 
+Whether one does is told by who holds the columns. A copy of them all touches every name that is in them; of many pods
+that costs more than a cycle in which little happens.
+
 It knows nothing of meaning: what a row says is decided by `World`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from allhands.core.snapshot import PodTable
+from allhands.core.snapshot import PodFlag, PodTable
+from allhands.core.sole_holder import holds_alone
 
 if TYPE_CHECKING:
     from allhands.model.shape import PodShape
 
+_NOMINATED = int(PodFlag.NOMINATED)
+_COLUMNS: Final = ("_keys", "_uids", "_node", "_shape", "_priority", "_since", "_flags")
 _FIRST_CAPACITY = 64
 _SPARE_SHAPES = 1024
 """So many shapes that no pod has any more are kept before they are dropped."""
@@ -35,6 +41,7 @@ class PodRows:
         self._all_shapes: tuple[PodShape, ...] | None = ()
         """`_shapes`, as the last table has them; None if there are more by now."""
         self._looking: list[int] = []
+        self._nominated: set[int] = set()
 
     def put(self, row: int, *, key: str, uid: str, shape: PodShape, priority: int, since: int, flags: int) -> int:
         """Writes a row and returns its number; -1 asks for a new one. The node is set by `place`."""
@@ -51,6 +58,8 @@ class PodRows:
         self._priority[row] = priority
         self._since[row] = since
         self._flags[row] = flags
+        if flags & _NOMINATED:
+            self._nominated.add(row)
         return row
 
     def rewrite(self, row: int, *, priority: int, since: int, flags: int) -> None:
@@ -58,6 +67,10 @@ class PodRows:
         self._priority[row] = priority
         self._since[row] = since
         self._flags[row] = flags
+        if flags & _NOMINATED:
+            self._nominated.add(row)
+        elif self._nominated:
+            self._nominated.discard(row)
 
     def reshape(self, row: int, shape: PodShape) -> None:
         self._own()
@@ -72,6 +85,8 @@ class PodRows:
         self._node[row] = -1
         self._keys[row] = self._uids[row] = ""
         self._free.append(row)
+        if self._nominated:
+            self._nominated.discard(row)
 
     def table(self, *, lasting: bool = True) -> PodTable:
         """A view that later changes do not reach, or, if it is not `lasting`, one that is read before any come."""
@@ -91,6 +106,7 @@ class PodRows:
             flags=self._flags[:count],
             shapes=self._all_shapes,
             looking=tuple(self._looking),
+            nominated=tuple(sorted(self._nominated)) if self._nominated else (),
         )
 
     def _drop_unused_shapes(self) -> None:
@@ -115,9 +131,9 @@ class PodRows:
         if not self._shared:
             return
         self._shared = False
-        self._keys, self._uids = list(self._keys), list(self._uids)
-        for name in ("_node", "_shape", "_priority", "_since", "_flags"):
-            setattr(self, name, getattr(self, name).copy())
+        for name in _COLUMNS:
+            if not holds_alone(self, name):
+                setattr(self, name, getattr(self, name).copy())
 
     def _grow(self) -> None:
         size = len(self._node)

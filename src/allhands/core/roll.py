@@ -82,8 +82,7 @@ class Alike:
             return self.places[index] if index < len(self.places) else None
         count = bisect_left(self.by_length, (at_most_seconds + 1,))
         if count * count < len(self.places):
-            short = (place for _, place in self.by_length[:count])
-            return min((place for place in short if after is None or place > after), default=None)
+            return min([place for _, place in self.by_length[:count] if after is None or place > after], default=None)
         # Where many are short, one of them is not far.
         return next((place for place in self.places[index:] if _length(place) <= at_most_seconds), None)
 
@@ -223,6 +222,10 @@ class Roll:
     def is_of_one_kind(self) -> bool:
         """Whether all that stand in line ask for the same, with the same priority."""
         return len(self._alike) == 1
+
+    def highest_priority(self) -> int:
+        """Of those that stand in line, of whom there must be some."""
+        return max(priority for _, priority in self._alike)
 
     def holding(self) -> list[GroupEntry]:
         """Groups with pods on nodes, by key."""

@@ -6,11 +6,12 @@ who cache something per node look at the log from where they last read it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from allhands.core.extension import SCORE_SCALE
+from allhands.core.node_classes import find_classes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from allhands.core.columns import Column, NodeColumns, Request, Rows
+    from allhands.core.node_classes import NodeClasses
 
 FEW: Final = 8
 """Up to so many rows, plain loops are faster than arrays."""
 MANY: Final = 256
-MANY_ALIKE: Final = 8
 ASKED_BEFORE: Final = 4
-"""Classes of nodes are looked for among so many nodes, after so many questions, and used if so many are alike."""
-MIXER: Final = 6364136223846793005
-"""Odd, so that no bit of what is mixed is lost; sums wrap around."""
+"""Classes of nodes are looked for among so many nodes, after so many questions."""
 
 
 class Shares:
@@ -54,18 +53,6 @@ class Shares:
         return found
 
 
-class Classes(NamedTuple):
-    """Nodes that have the same free and the same in all, as they were at a position of the log."""
-
-    of_row: Rows
-    """The class of each node."""
-    rows: Rows
-    """One node of each class."""
-    speaking: frozenset[int]
-    """Those of them that stand for others too: as long as none of them is touched, it holds for all that are not."""
-    position: int
-
-
 class Room:
     def __init__(self, columns: NodeColumns, shares: Shares | None = None) -> None:
         """`shares` are those of an earlier room of nodes with the same allocatable."""
@@ -80,8 +67,10 @@ class Room:
         """No node has more free than this, by resource; None if that is not known."""
         self._together: list[int] | None = None
         """All nodes together have no more free than this, by resource; None if that is not known."""
-        self._classes: tuple[Classes | None, int] | None = None
+        self._classes: NodeClasses | None = None
         self._asked_for_classes = 0
+        self._looked_for_classes = 0
+        """At how many questions they were last looked for."""
 
     @property
     def share_of_unit(self) -> NDArray[np.float64]:
@@ -145,40 +134,18 @@ class Room:
         self._recent = {}
         self._recent_from = self._recent_to = -1
 
-    def classes(self) -> Classes | None:
+    def classes(self) -> NodeClasses | None:
         """The nodes by what they have; None where too few are alike, or nobody has asked often enough yet."""
-        self._asked_for_classes += 1
-        if self._asked_for_classes <= ASKED_BEFORE or len(self.columns) < MANY:
-            return None
         known = self._classes
-        if known is None or (self._asked_for_classes > known[1] and self._is_touched(known[0])):
-            found = self._find_classes()
-            # Finding them costs about as much as looking at all nodes a few times.
-            self._classes = known = (found, self._asked_for_classes + ASKED_BEFORE)
-        classes = known[0]
-        return None if classes is None or self._is_touched(classes) else classes
-
-    def _is_touched(self, classes: Classes | None) -> bool:
-        """Whether something has happened to the nodes that stand for others."""
-        if classes is None:
-            return True
-        touched = self.log[classes.position :]
-        return len(touched) > len(self.columns) or not classes.speaking.isdisjoint(touched)
-
-    def _find_classes(self) -> Classes | None:
-        mixed = np.zeros(len(self.columns), dtype=np.int64)
-        for column in (*self.free, *self.columns.allocatable):
-            mixed *= MIXER
-            mixed += column
-        _, first, of_row, sizes = np.unique(mixed[::-1], return_index=True, return_inverse=True, return_counts=True)
-        if len(first) * MANY_ALIKE > len(self.columns):
+        if known is not None and known.follow(self.free, self.log):
+            return known
+        self._asked_for_classes += 1
+        # Finding them costs about as much as looking at all nodes a few times.
+        if self._asked_for_classes <= self._looked_for_classes + ASKED_BEFORE or len(self.columns) < MANY:
             return None
-        # The last of each class stands for it: of nodes that are alike, the first is used first.
-        rows, of_row = len(self.columns) - 1 - first, np.ascontiguousarray(of_row[::-1])
-        for table in (self.free, self.columns.allocatable):
-            if not np.array_equal(table, table[:, rows][:, of_row]):
-                return None
-        return Classes(of_row, rows, frozenset(rows[sizes > 1].tolist()), len(self.log))
+        self._looked_for_classes = self._asked_for_classes
+        self._classes = find_classes(self.free, self.columns.allocatable, len(self.log))
+        return self._classes
 
     def forget_most(self) -> None:
         """`free` was written to by somebody else."""
@@ -220,6 +187,11 @@ class Room:
         numbers = np.array(list(counts.values()), dtype=np.int64)
         for column, units in request:
             free[column, rows] -= units * numbers
+
+    def fit_of_row(self, request: Request, row: int, most: int) -> int:
+        """How many such pods fit on a row, by resources alone, at most `most`."""
+        free: list[int] = self.free[:, row].tolist()
+        return max(min(most, *(free[column] // units for column, units in request)), 0)
 
     def fit(self, request: Request, rows: Rows | slice, most: int) -> Column:
         """How many such pods fit on each row, by resources alone, at most `most`."""

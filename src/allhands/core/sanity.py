@@ -6,12 +6,13 @@ object that is not absurd passes as it is.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allhands.core.columns import ABSURD_UNITS
 from allhands.core.snapshot import SetAside
-from allhands.model.group_status import GroupStatus
+from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.podgroup import PodGroup, SubGroup
 from allhands.model.reason import Explanation, Reason, explain
 from allhands.model.shape import PodShape
@@ -83,14 +84,21 @@ def group_object(
 
 def _group_problem(group: PodGroup, status: GroupStatus) -> str | None:
     """What about a group no arithmetic could bear; then only its name and its queue may be used."""
-    for names, numbers in ((_NUMBERS, _numbers_of(group)), (_STATUS_NUMBERS, _status_numbers_of(status))):
+    said = () if status is NO_STATUS else _status_numbers_of(status)
+    for names, numbers in ((_NUMBERS, _numbers_of(group)), (_STATUS_NUMBERS if said else (), said)):
         for name, number in zip(names, numbers, strict=True):
             if number is not None and not -ABSURD_UNITS < number < ABSURD_UNITS:
                 return f"Its {name} of {number} is absurd."
     for name, number in group.features:
         if not -ABSURD_UNITS < number < ABSURD_UNITS:
             return f'Its feature "{name}" of {number} is absurd.'
-    for part in group.members.walk():
+    return _structure_problem(group.members)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _structure_problem(members: SubGroup) -> str | None:
+    """Thousands of groups have the same structure."""
+    for part in members.walk():
         counts = [part.min_count, part.max_count or 0, *(it.min_count for it in part.task_minimums)]
         if part.topology is not None:
             counts.append(part.topology.highest_tier or 0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from allhands.core.greedy import greedy_picks
-from allhands.core.view import Asks, NodeView
+from allhands.core.view import Asks, NodeView, StepsView
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from allhands.core.columns import Column, Mask, Request, Rows
     from allhands.core.extension import ScoreOfOne
+    from allhands.core.node_classes import NodeClasses
     from allhands.core.policy import Policy
     from allhands.core.room import Room
     from allhands.model.shape import PodShape
@@ -51,6 +52,9 @@ class ShapeState:
         self.position = -1
         self.static_version = -1
         self.static: Mask = np.zeros(0, dtype=np.bool_)
+        self._is_allowed_everywhere = False
+        self._goes_by_classes = False
+        """Whether the best node is the best of some class of nodes that are alike."""
         self.key: Column = np.zeros(0, dtype=np.int64)
         self.epoch = -1
         """Positions in the log mean nothing in another epoch."""
@@ -71,15 +75,22 @@ class ShapeState:
         """Whether all nodes are equally good, so that the first with room is the best."""
         self._scores_of_one: list[tuple[Callable[[Sequence[float]], int], int]] | None = None
         self._knows_one: bool | None = None
+        self._ranked: tuple[NodeClasses, list[tuple[int, int]]] | None = None
+        """Classes of nodes with their keys, as they were found."""
 
     def set_static(self, mask: Mask, static_score: Column | int) -> None:
         """What the node's labels, taints and the like say; makes all else stale."""
         self.static = np.zeros_like(mask) if self.exists_nowhere else mask
+        self._is_allowed_everywhere = bool(self.static.all())
+        self._goes_by_classes = (
+            isinstance(static_score, int) and self._is_allowed_everywhere and self._is_scored_one_by_one()
+        )
         self._static_score = static_score
         self.takes_first = not self.changes_scores and isinstance(static_score, int)
         self.key = self._nowhere
         self._fit = None
         self._best = None
+        self._ranked = None
         self.position = -1
 
     def begin(self, epoch: int) -> None:
@@ -111,11 +122,47 @@ class ShapeState:
 
     def best_row(self, room: Room) -> int:
         """The best node for one more pod, -1 if there is none."""
+        if self.position != len(room.log) and (key := self.best_key_by_classes(room)) is not None:
+            return self.row_of(key)
         self.refresh(room)
         if self._best is None:
             self._best = int(self.key.max()) if self.key.size else INFEASIBLE
-        # No two nodes have the same key, since the row is part of it.
-        return len(self.key) - 1 - (self._best & (MAX_NODES - 1)) if self._best >= 0 else -1
+        return self.row_of(self._best)
+
+    def row_of(self, key: int) -> int:
+        """No two nodes have the same key, since the row is part of it. -1 if it is no node's."""
+        return len(self.key) - 1 - (key & (MAX_NODES - 1)) if key >= 0 else -1
+
+    def best_key_by_classes(self, room: Room, without: Collection[int] = ()) -> int | None:
+        """The best key of all nodes but these, found without the columns of the shape, which stay as they are; None
+        where that is not possible, or not worth it."""
+        if not self._goes_by_classes or (classes := room.classes()) is None:
+            return None
+        ranked = self._ranked
+        if ranked is None or ranked[0] is not classes:
+            classes.ask(self.request, room.free)
+            ranked = self._ranked = (classes, self._rank_classes(room, classes))
+        if len(classes.open) > FEW_ROWS:
+            return None
+        best, last = INFEASIBLE, len(self.key) - 1
+        for key, number in ranked[1]:
+            if key + MAX_NODES <= best:
+                break  # not even the first of all nodes would be better there
+            row = classes.first_untouched(number, without)
+            if row >= 0 and key | (last - row) > best:
+                best = key | (last - row)
+        for row in classes.open:
+            if row not in without and (key := self._key_of(room, row, room.free[:, row].tolist())) > best:
+                best = key
+        return best
+
+    def _rank_classes(self, room: Room, classes: NodeClasses) -> list[tuple[int, int]]:
+        """The classes whose nodes have room for one such pod as they were: their keys without the row, best first."""
+        view = NodeView(self.shape, self.request, room, classes.rows)
+        # What stands for others is as it was; the others of these are no more than touched nodes by now, or are so too.
+        scores = (self._usage_score(view) + self._static_score) << ROW_BITS
+        able = view.fits().nonzero()[0].tolist()
+        return sorted(((int(scores[number]), number) for number in able), key=_first, reverse=True)
 
     def _note_best(self, touched: Collection[int], key: int) -> None:
         """Of the touched rows, the best has this key now; no other has a better one than the best that is known."""
@@ -140,7 +187,6 @@ class ShapeState:
         The answer may be used as it is, or not at all: whoever places the picks must place all of them, in order.
         """
         if within is not None:
-            self.refresh(room)
             return greedy_picks(self, room, count, within)
         if self.takes_first and len(self.key) == 1:
             return self._picks_of_the_only_node(room, count)
@@ -180,6 +226,12 @@ class ShapeState:
         keys = score.reshape(len(rows), steps) + static
         return (keys << ROW_BITS) | self._tie[rows, None]
 
+    def keys_of_row_after(self, room: Room, row: int, steps: int) -> Column:
+        """The same for one row: (steps,)."""
+        score: Column = self._usage_score(StepsView(self.shape, self.request, room, row, steps))
+        score = score + (self._static_score if isinstance(self._static_score, int) else self._static_score.item(row))
+        return (score << ROW_BITS) | (len(self.key) - 1 - row)
+
     def _new_sequence(self, room: Room, count: int) -> list[int]:
         used_up = self._expected_log == len(room.log)
         if count == 1 and len(self.key) <= FEW_ROWS:
@@ -188,7 +240,6 @@ class ShapeState:
             self._prefetch = min(MAX_PREFETCH, max(64, 2 * self._prefetch, 2 * count))
         elif self._cursor * 2 < len(self._sequence):
             self._prefetch //= 4
-        self.refresh(room)
         self._sequence = greedy_picks(self, room, count + self._prefetch, None)
         self._cursor = 0
         return self._sequence[:count]
@@ -199,21 +250,28 @@ class ShapeState:
         if classes is None:
             self._compute(room, ALL)
             return
-        of_class = np.zeros(len(classes.rows), dtype=np.int64)
         view = NodeView(self.shape, self.request, room, classes.rows)
-        of_class[:] = self._usage_score(view)
-        of_class[~view.fits()] = INFEASIBLE
-        scores = of_class.take(classes.of_row)
-        feasible = (scores >= 0) & self.static
-        scores += self._static_score
-        scores <<= ROW_BITS
-        scores |= self._tie
-        scores[~feasible] = INFEASIBLE
-        self.key = scores
+        of_class = self._usage_score(view)
+        static = self._static_score
+        if isinstance(static, int):
+            of_class = (of_class + static) << ROW_BITS
+            of_class[~view.fits()] = INFEASIBLE
+            keys = of_class.take(classes.of_row)
+            keys |= self._tie  # which changes nothing where it is infeasible: there all bits are set
+            if not self._is_allowed_everywhere:
+                keys[~self.static] = INFEASIBLE
+        else:
+            of_class[~view.fits()] = INFEASIBLE
+            keys = of_class.take(classes.of_row)
+            feasible = (keys >= 0) & self.static
+            keys += static
+            keys <<= ROW_BITS
+            keys |= self._tie
+            keys[~feasible] = INFEASIBLE
+        self.key = keys
         self._fit = None
-        touched = set(room.log[classes.position :])
-        if touched:
-            self._compute_some(room, np.array(list(touched), dtype=np.int64))
+        if classes.touched:
+            self._compute_some(room, np.array(list(classes.touched), dtype=np.int64))
 
     def _compute_some(self, room: Room, rows: Rows) -> int:
         """For some rows, and the best key among them. Most have no room as a rule, since pods were put there."""
@@ -298,6 +356,10 @@ class ShapeState:
             total = part if total is None else total + part
         # A node that others have overfilled may score below zero; it must not look infeasible for that.
         return np.zeros(view.size, dtype=np.int64) if total is None else np.maximum(total, 0)
+
+
+def _first(pair: tuple[int, int]) -> int:
+    return pair[0]
 
 
 class ShapeStates:

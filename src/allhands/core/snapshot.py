@@ -46,6 +46,8 @@ class PodTable(msgspec.Struct, frozen=True, eq=False):
     """What the column `shape` points to."""
     looking: tuple[int, ...] | None = None
     """Which of `shapes` have terms about other pods; None where nobody has looked."""
+    nominated: tuple[int, ...] | None = None
+    """The rows that are flagged so, ascending; None where nobody has looked."""
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -1,15 +1,14 @@
 """When nothing can come of what happened: nobody who waits finds room, or a cycle has left nobody who could start,
 nothing has come free since, and whoever came does not fit. Then the plan is empty, and nobody need be asked.
 
-It only saves work, in the plain case: a policy that tells nothing and evicts nobody, one line, no terms about other
-pods, no windows. Where a promise was made, it must be plain that it would be made again. In doubt it says nothing.
+It only saves work, in the plain case: a policy that tells nothing, nobody whom anybody could have evicted, one line, no
+terms about other pods, no windows. Where a promise was made, it must be plain that it would be made again. In doubt it
+says nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from allhands.core.policy import Backfill
 from allhands.core.roll import is_quiet
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from allhands.core.actions.census import Census
     from allhands.core.calendar.calendar import Calendar
     from allhands.core.calendar.tiers import Ahead
-    from allhands.core.columns import Column
     from allhands.core.facts import Facts
     from allhands.core.policy import Policy
+    from allhands.core.roll import Roll
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
 
@@ -56,7 +55,7 @@ class Standstill:
     ) -> None:
         self._facts: Facts = work.snapshot.facts
         self._static_version = work.memo.static_version
-        self._free: Column = work.room.free
+        self._free = work.room.free.tobytes()
         """What is free once all that was started is there."""
         self._time = work.now
         self._started: Collection[str] = started
@@ -66,7 +65,8 @@ class Standstill:
         """Whom nobody passes."""
         self._ahead: tuple[int, list[int]] | None = None
         if ahead is not None:
-            self._ahead = (ahead.counts_from, np.minimum(ahead.free, work.room.free)[:, 0].tolist())
+            free = map(min, ahead.free[:, 0].tolist(), work.room.free[:, 0].tolist())
+            self._ahead = (ahead.counts_from, list(free))
         """Who ends after that moment has so much room, on the one node that there is."""
         self._easy = work.policy.backfill is Backfill.EASY
         self._queue = work.memo.roll.only_queue()
@@ -84,7 +84,7 @@ class Standstill:
             return False
         if self._queue is not None and roll.only_queue() != self._queue:
             return False
-        return self._nobody_is_new(work) and bool((work.room.free == self._free).all())
+        return self._nobody_is_new(work) and work.room.free.tobytes() == self._free
 
     def _nobody_is_new(self, work: Work) -> bool:
         """Whether all who changed are those that were started, and those who do not fit."""
@@ -137,13 +137,14 @@ class Calm:
     """What a cycle saw that holds as long as queues and nodes stay what they are: that nothing but room and their order
     decides who starts."""
 
-    __slots__ = ("_facts", "_static_version", "_strict")
+    __slots__ = ("_evicts", "_facts", "_static_version", "_strict")
 
     def __init__(self, work: Work) -> None:
         self._facts: Facts = work.snapshot.facts
         self._static_version = work.memo.static_version
         self._strict = frozenset(it.name for it in work.queues.values() if it.order is QueueOrder.FIFO_STRICT)
         """Queues in which nobody passes the first."""
+        self._evicts = work.policy.preempts or work.policy.reclaims
 
     def is_of(self, work: Work) -> bool:
         """Whether queues and nodes are the same."""
@@ -157,7 +158,9 @@ class Calm:
             return False
         if not self.is_of(work):
             return False
-        if self._strict and roll.open:
+        if (self._strict or self._evicts) and roll.open:
+            return False
+        if self._evicts and not _nobody_outranks(roll):
             return False
         if self._strict and roll.only_queue() in self._strict:
             kind = memo.kinds.number(roll.line()[0])
@@ -181,9 +184,26 @@ class Calm:
         return True
 
 
+def _nobody_outranks(roll: Roll) -> bool:
+    """Whether nobody in line could have anybody leave: all are of one queue, and nobody who has room is of another one
+    or of a lower priority."""
+    held = roll.holding_by_rank
+    if not held:
+        return True
+    queue = roll.only_queue()
+    if queue is None or len(held) > 1 or queue not in held:
+        return not roll.line()
+    return min(held[queue]) >= roll.highest_priority()
+
+
+def is_silent(policy: Policy) -> bool:
+    """Whether a cycle under this policy can tell nobody anything: then it may leave behind that all is calm."""
+    return policy.passes_over and not policy.tells_promises and not policy.gates
+
+
 def is_plain(policy: Policy) -> bool:
-    """Whether anything of this may be left behind by a cycle under this policy."""
-    return policy.passes_over and not (policy.preempts or policy.reclaims or policy.tells_promises or policy.gates)
+    """Whether it evicts nobody either: then it may leave a standstill behind."""
+    return is_silent(policy) and not (policy.preempts or policy.reclaims)
 
 
 def left_behind(

@@ -89,3 +89,36 @@ class NodeView:
     def asks_for(self, resource: str) -> bool:
         column = self.column(resource)
         return column is not None and column in self._units
+
+
+class StepsView(NodeView):
+    """The same for a single row, with as few steps as may be: this is asked for every node that a gang goes to."""
+
+    def __init__(self, shape: PodShape, request: Request, room: Room, row: int, steps: int) -> None:
+        self.shape = shape
+        self.columns = room.columns
+        self.rows = np.array([row])
+        self._units = dict(request)
+        self._steps = steps
+        self._shares = {}
+        self._left: list[int] = room.free[:, row].tolist()
+        self._share_of_one = room.shares.of_row(row)
+        self._numbers: Column = np.arange(1, steps + 1, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        return self._steps
+
+    def fits(self) -> Mask:
+        return np.array([all(self._left[column] >= units for column, units in self._units.items())])
+
+    def free_after(self, column: int) -> Column:
+        units = self._units.get(column, 0)
+        return self._left[column] - units * self._numbers
+
+    def free_share_after(self, column: int) -> NDArray[np.float64]:
+        found = self._shares.get(column)
+        if found is None:
+            share: NDArray[np.float64] = np.multiply(self.free_after(column), self._share_of_one[column])
+            self._shares[column] = found = np.maximum(share, 0.0, out=share)
+        return found

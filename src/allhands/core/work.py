@@ -5,6 +5,7 @@ Actions decide who and when; this says only where, and keeps every count right w
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from allhands.core.extension import SCORE_SCALE
 from allhands.core.feasibility.neighbours import Neighbours
 from allhands.core.filling import Fillings
+from allhands.core.rivals import rivals_of
 from allhands.core.room import Room
 from allhands.core.shapes import INFEASIBLE, ROW_BITS, ShapeState
 from allhands.core.statement import Statement
@@ -19,14 +21,17 @@ from allhands.model.affinity import NO_POD_AFFINITY
 from allhands.model.reason import Explanation, Reason
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from allhands.core.columns import Mask, Rows
     from allhands.core.memo import Memo
     from allhands.core.plan_volumes import PrepareVolume
     from allhands.core.policy import Policy
-    from allhands.core.snapshot import Snapshot
+    from allhands.core.snapshot import GroupEntry, Snapshot
     from allhands.core.topology.columns import TopologyColumns
     from allhands.model.shape import PodShape
 
+_AS_IT_IS: Final = nullcontext()
 FILTERED: Final = "None of {nodes} nodes that the pod could use is left by the policy ({filters})."
 
 
@@ -39,6 +44,8 @@ class Work:
         self.room = Room(snapshot.columns, memo.shares_for(snapshot))
         memo.begin(snapshot, policy, self.room)
         self._neighbours: Neighbours | None = None
+        self.rivals = rivals_of(snapshot)
+        """Pods that other schedulers have nominated; None where there are none."""
         self.nobody_looks = snapshot.pods.looking == () and not memo.roll.has_looking
         """Whether no pod has terms about others, neither one that is there nor one that waits."""
         self.statement = Statement(self.room, self._count)
@@ -56,9 +63,18 @@ class Work:
         """Made when somebody asks: in most clusters most pods ask nothing of others."""
         if self._neighbours is None:
             memo = self.memo
-            self._neighbours = Neighbours(self.snapshot, self.room, memo.static, memo.volumes, memo.roll.looking())
+            waiting = memo.roll.looking()
+            self._neighbours = Neighbours(
+                self.snapshot, self.room, memo.static, memo.volumes, waiting, rivals=self.rivals
+            )
             memo.volumes = self._neighbours.volumes
         return self._neighbours
+
+    def seen_by(self, entry: GroupEntry) -> AbstractContextManager[None]:
+        """In here, room is what the group sees of it: it looks past nominated pods that it outranks."""
+        if self.rivals is None:
+            return _AS_IT_IS
+        return self.rivals.seen_by(entry.group.priority, self.room, lambda: self.neighbours.volumes)
 
     def is_dynamic(self, shape: PodShape) -> bool:
         """Whether where it may go changes as pods come and go."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from allhands.core.entries import Predicted
 from allhands.core.world import NO_SLOT, World
 from allhands.model.group_status import GroupStatus
 from allhands.model.identity import Identity
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
-from allhands.model.podgroup import PodGroup, Slot, SubGroup
+from allhands.model.podgroup import PodGroup, Slot, SubGroup, TaskMinimum
 from allhands.model.resources import ResourceVector
+from tests.depth import examples
 
 if TYPE_CHECKING:
     from allhands.core.snapshot import GroupEntry
@@ -144,3 +148,55 @@ def test_one_waiting_member_that_never_preempts_speaks_for_its_group_and_makes_i
     running = pod("c", preemption_policy_never=True, node_name="n1", phase=PodPhase.RUNNING)
     assert not entry_of(plain, running).never_preempts
     assert entry_of(pod("a")).signature != entry_of(pod("a", preemption_policy_never=True)).signature
+
+
+PODS = st.builds(
+    pod,
+    st.just("a"),
+    cpu=st.sampled_from([0, 1000, 1 << 61]),
+    node_name=st.sampled_from(["", "n1", "unknown"]),
+    phase=st.sampled_from(list(PodPhase)),
+    deleting=st.booleans(),
+    scheduling_gates=st.sampled_from([(), ("g",)]),
+    preemption_policy_never=st.booleans(),
+    priority=st.sampled_from([0, 5]),
+)
+STATUSES = st.sampled_from([GroupStatus(), ADMITTED, GroupStatus(avoid_nodes=("n1",))])
+STRUCTURES = st.sampled_from(
+    [
+        SubGroup(),
+        SubGroup(min_count=1),
+        SubGroup(min_count=2),
+        SubGroup(min_count=1, task_minimums=(TaskMinimum("worker", 1),)),
+        SubGroup(children=(SubGroup("part", min_count=1),)),
+    ]
+)
+
+
+@settings(max_examples=examples(300))
+@given(
+    one=PODS,
+    slot=st.sampled_from([NO_SLOT, Slot("part", ""), Slot("", "worker")]),
+    members=STRUCTURES,
+    status=STATUSES,
+    ours=st.booleans(),
+    assumed=st.sampled_from(["", "n1"]),
+    evicted=st.booleans(),
+)
+def test_one_pod_is_counted_like_many(
+    one: Pod, slot: Slot, members: SubGroup, status: GroupStatus, ours: bool, assumed: str, evicted: bool
+) -> None:
+    """There is a shorter way for groups of one pod. Who predicts none of its members goes the long way."""
+
+    def counted(predicted: tuple[Predicted, ...]) -> GroupEntry:
+        world = World()
+        world.set_node(Node("n1", allocatable=ResourceVector.of({"cpu": 9000, "pods": 99})))
+        group = PodGroup("default", "g", "q", members=members)
+        world.set_group(group, status, predicted)
+        world.set_pod(one, group=group.key, slot=slot, ours=ours)
+        world.snapshot()
+        world.assume_bound(one.uid, assumed, 7)
+        world.assume_evicted(one.uid, evicted=evicted)
+        return world.snapshot().groups[group.key]
+
+    assert counted(()) == counted((Predicted(slot, one, 0),))

@@ -140,12 +140,20 @@ def test_what_is_taken_makes_the_group_whole_and_is_there(
     every: Counter[Slot] = Counter(present)
     every.update(waiting)
     if got is None:
-        assert not members.is_whole(every)
+        assert not members.is_whole(_usable(members, every, present))
         return
     assert all(0 < count <= waiting[slot] for slot, count in got.items())
     after: Counter[Slot] = Counter(present)
     after.update(got)
     assert members.is_whole(after)
+    joined = {slot.subgroup for slot in got}
+    assert all(child.is_whole(after) for child in members.children if child.name in joined)
+
+
+def _usable(members: SubGroup, every: Counter[Slot], present: dict[Slot, int]) -> dict[Slot, int]:
+    """Without waiting members of sub-groups that all of theirs would not make whole."""
+    hopeless = {child.name for child in members.children if not child.is_whole(every)}
+    return {slot: present.get(slot, 0) if slot.subgroup in hopeless else count for slot, count in every.items()}
 
 
 @settings(max_examples=examples(150))
@@ -159,4 +167,24 @@ def test_no_member_that_is_taken_could_be_left_out(members: SubGroup, waiting: d
     for slot in got:
         fewer = Counter(got)
         fewer[slot] -= 1
-        assert not members.is_whole(fewer)
+        joined = {each.subgroup for each, count in fewer.items() if count}
+        parts = [members, *(child for child in members.children if child.name in joined)]
+        assert not all(part.is_whole(fewer) for part in parts)
+
+
+def test_a_sub_group_gets_no_member_unless_it_becomes_whole() -> None:
+    """The whole needs one more than sub-group "a" must have: not one of the three that "b" must have."""
+    a, b, c = SubGroup("a", min_count=2), SubGroup("b", min_count=3), SubGroup("c", min_count=2)
+    members = SubGroup(min_count=3, children=(a, b, c), min_children=1)
+    slot_a, slot_b, slot_c = (Slot(name, "") for name in "abc")
+    assert taken(entry(members, {slot_a: 2, slot_b: 2})) is None
+    assert taken(entry(members, {slot_a: 3, slot_b: 2})) == {slot_a: 3}
+    assert taken(entry(members, {slot_a: 2, slot_b: 3, slot_c: 2})) == {slot_a: 2, slot_c: 2}
+    assert taken(entry(members, {slot_a: 2, slot_b: 1, own(): 1})) == {slot_a: 2, own(): 1}
+
+
+def test_a_group_without_a_minimum_begins_with_a_whole_sub_group() -> None:
+    members = SubGroup(children=(SubGroup("a", min_count=2), SubGroup("b")), min_children=0)
+    assert taken(entry(members, {Slot("a", ""): 2})) == {Slot("a", ""): 2}
+    assert taken(entry(members, {Slot("a", ""): 2, Slot("b", ""): 1})) == {Slot("b", ""): 1}
+    assert taken(entry(members, {Slot("a", ""): 1})) is None

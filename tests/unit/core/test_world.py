@@ -333,3 +333,24 @@ def test_a_group_that_is_named_without_a_namespace_is_one_of_the_pods_own() -> N
     assert it.snapshot().groups["default/strange"].key == "default/strange"
     it.delete_pod("uid-a")
     assert not it.snapshot().groups
+
+
+@pytest.mark.parametrize("column", ["keys", "uids", "node", "shape", "priority", "since", "flags"])
+def test_who_kept_but_one_column_of_a_snapshot_reads_what_was_there(column: str) -> None:
+    """What nobody holds any more is written in place: one column may be all that somebody holds."""
+    kept_up = world(node(), node("n2"), pod("p", node_name="n1"), pod("q", node_name="n1"))
+    held = getattr(kept_up.snapshot().pods, column)
+    before = list(held)
+    kept_up.delete_pod("uid-p")
+    kept_up.set_pod(pod("r", 2000, node_name="n2", phase=PodPhase.RUNNING, priority=7, started_at_seconds=9))
+    assert list(held) == before
+    assert kept_up.snapshot().pods.keys.count("default/r") == 1
+
+
+def test_who_kept_the_groups_of_a_snapshot_reads_those_that_were_there() -> None:
+    kept_up = world(node(), pod("p"))
+    held = kept_up.snapshot().groups
+    before = dict(held)
+    kept_up.set_pod(pod("q"))
+    assert kept_up.snapshot().groups != before
+    assert held == before

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from allhands.core.actions.placing import place_group, start_of
+from allhands.core.actions.placing import hold_room, place_group, start_of
 from allhands.core.calendar.calendar import FROM_THE_START, Calendar
 from allhands.core.charges import accounts_of
 from allhands.core.explain import NO_ROOM, reason_for_no_room, why_incomplete, why_no_room
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
 
-Class: TypeAlias = "int | tuple[int, str, str]"
+Class: TypeAlias = "int | tuple[int, int, str, str]"
 
 
 class Option(NamedTuple):
@@ -95,7 +95,7 @@ class Allocate:
         self._refused: dict[Class, tuple[int, Refusal]] = {}
         """What groups of a kind were told, and after which moment the runs end that it holds for."""
         self._flavor_rows: dict[str, Rows] = {}
-        self._keeps = tenants is None and self._calendar.kinds.are_kept
+        self._keeps = tenants is None and self._calendar.kinds.are_kept and work.rivals is None
         self._kept: dict[int, KeptDemand] = work.memo.demands if self._keeps else {}
         self.numbers: Mapping[str, int] = work.memo.kinds.by_signature if self._keeps else {}
         """Signature -> class of groups, as far as that is known and all there is to a class."""
@@ -284,23 +284,31 @@ class Allocate:
         kept.checked_at = self._work.memo.static_version
 
     def _class_of(self, entry: GroupEntry) -> Class:
-        """Equal for groups that ask for the same; and, where users are counted, for the same user and namespace."""
-        kind = self._calendar.kinds.number(entry)
-        return kind if self._tenants is None else (kind, entry.group.identity.user, entry.group.namespace)
+        """Equal for groups that ask for the same; where nominated pods count for some and not for others, see the same
+        of them; and, where users are counted, are of the same user and namespace."""
+        kind, rivals, group = self._calendar.kinds.number(entry), self._work.rivals, entry.group
+        if self._tenants is None and rivals is None:
+            return kind
+        level = 0 if rivals is None else rivals.level_of(group.priority)
+        return (kind, level, "", "") if self._tenants is None else (kind, level, group.identity.user, group.namespace)
 
     def _try(self, entry: GroupEntry, part: Part, option: Option, *, charged: bool) -> Start | Refusal:
         if charged and (why := self.refusal(option)) is not None:
             return Refusal(why, for_room=False, option=option)
-        work = self._work if self._calendar.tiers.is_open else self._calendar.work_for(entry)
-        if work is not self._work and self._holds_none(work.room, entry):
-            return Refusal(NO_ROOM, for_room=True, option=option)
-        kept_away = work is not self._work and self._calendar.would_disturb(entry)
-        placed = None if kept_away else place_group(work, entry, part, option.rows)
-        if placed is None:
-            return Refusal(self.why_no_room(work, entry, part, option), for_room=True, option=option)
+        with self._work.seen_by(entry):
+            work = self._work if self._calendar.tiers.is_open else self._calendar.work_for(entry)
+            if work is not self._work and self._holds_none(work.room, entry):
+                return Refusal(NO_ROOM, for_room=True, option=option)
+            kept_away = work is not self._work and self._calendar.would_disturb(entry)
+            placed = None if kept_away else place_group(work, entry, part, option.rows)
+            if placed is None:
+                return Refusal(self.why_no_room(work, entry, part, option), for_room=True, option=option)
         self.charge(option)
         self._calendar.started(entry, placed)
-        return start_of(self._work, entry, placed, "" if option.flavor == ANY_FLAVOR else option.flavor)
+        start = start_of(self._work, entry, placed, "" if option.flavor == ANY_FLAVOR else option.flavor)
+        if not self._work.nobody_looks and start.is_admission:
+            hold_room(self._work, entry, placed.picks)
+        return start
 
     def why_no_room(self, tried: Work, entry: GroupEntry, part: Part, option: Option) -> Explanation:
         """Why something did not fit where it was tried: somebody was promised the room, or there is none."""

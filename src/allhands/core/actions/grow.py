@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from allhands.core.actions.allocate import Demand
-from allhands.core.actions.placing import all_but, avoided_nodes, place_group
+from allhands.core.actions.placing import all_but, avoided_nodes, hold_room, place_group
 from allhands.core.explain import shortfall_words, why_incomplete
 from allhands.core.gang import Part, Take, minimum_of
 from allhands.core.plan import Bind, Start
@@ -189,6 +189,8 @@ class _Growth:
         self._binds += [Bind(ref.key, ref.uid, names[row]) for ref, row in zip(pods, ordered, strict=True)]
         self._used[take.members] += len(picks)
         self._count(members.slot, picks)
+        if not all(ref.uid for ref in pods):
+            hold_room(self._work, self._entry, [(take, picks)])
         if members.shape.claims:
             self._prepare += self._work.prepare(members.shape, picks)
 

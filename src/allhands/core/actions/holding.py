@@ -13,7 +13,7 @@ import numpy as np
 
 from allhands.core.actions.allocate import Refusal
 from allhands.core.actions.eviction_words import awaiting
-from allhands.core.actions.placing import place_group, start_of
+from allhands.core.actions.placing import hold_room, place_group, start_of
 from allhands.core.charges import Charge
 from allhands.core.plan import Evict, Hold
 from allhands.core.quota.reclaim import owed
@@ -105,9 +105,10 @@ class Holding:
         if isinstance(demand, Refusal):
             return None
         mark = self._work.statement.mark()
-        self._leaving.release()
-        found = self._fitting(entry, demand, charged=charged)
-        self._work.statement.rollback(mark)
+        with self._work.seen_by(entry):
+            self._leaving.release()
+            found = self._fitting(entry, demand, charged=charged)
+            self._work.statement.rollback(mark)
         return None if found is None else self.commit(entry, *found)
 
     def counts_on_leaving(self, entry: GroupEntry) -> bool:
@@ -139,6 +140,7 @@ class Holding:
         for take, picks in placed.picks:
             state = work.state(entry.pending[take.members].shape)
             work.statement.place(state, picks, noticed=state.is_noticed or state.is_dynamic)
+        hold_room(work, entry, placed.picks)
         self._allocate.charge(option)
         if self._calendar is not None:
             self._calendar.started(entry, placed)

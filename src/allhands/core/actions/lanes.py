@@ -120,8 +120,6 @@ class Lanes:
         # Groups of queues that do not exist are asked too: each must hear why it does not start.
         self._strays = [name for name in reversed(self._lanes) if name not in known]
         self._only = next(iter(self._lanes.values())) if len(self._lanes) == 1 else None
-        self.take: Callable[[], GroupEntry | None] = self._take if self._only is None else self._only.take
-        """The next group, of the queue whose turn it is; None after the last."""
         if self._only is not None:
             # It is always its turn.
             return
@@ -131,6 +129,12 @@ class Lanes:
             [name for name in self._lanes if name in known],
             {key.queue: share for key, share in past.items() if key.by is ShareBy.NONE},
         )
+
+    @property
+    def take(self) -> Callable[[], GroupEntry | None]:
+        """Gives the next group, of the queue whose turn it is; None after the last. It is not kept: it would keep all
+        that a cycle has made until the collector comes."""
+        return self._take if self._only is None else self._only.take
 
     def _take(self) -> GroupEntry | None:
         while (name := self._ranking.next() or self._stray()) is not None:

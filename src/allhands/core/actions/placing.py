@@ -16,12 +16,15 @@ from allhands.core.topology.search import candidates
 from allhands.model.podgroup import TopologyMode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allhands.core.columns import Rows
     from allhands.core.gang import Part, Take
     from allhands.core.plan_volumes import PrepareVolume
     from allhands.core.shapes import ShapeState
     from allhands.core.snapshot import GroupEntry
     from allhands.core.work import Work
+    from allhands.model.shape import PodShape
 
 
 class Placed(NamedTuple):
@@ -62,6 +65,25 @@ def start_of(work: Work, entry: GroupEntry, placed: Placed, flavor: str = "") ->
             prepare.extend(work.prepare(members.shape, picks))
     prepared = tuple(dict.fromkeys(prepare)) if prepare else ()
     return Start(entry.group.key, tuple(binds), prepared, placed.domain, flavor)
+
+
+def hold_room(work: Work, entry: GroupEntry, picks: Iterable[tuple[Take, list[int]]]) -> None:
+    """What was placed so is not there yet: room is held for it. Nobody else may count on it."""
+    for take, rows in picks:
+        state = work.state(entry.pending[take.members].shape)
+        if state.is_noticed or state.is_dynamic:
+            _hold_each(work, state.shape, rows)
+
+
+def _hold_each(work: Work, shape: PodShape, rows: list[int]) -> None:
+    for row in rows:
+        work.neighbours.held(shape, row, 1)
+
+    def undo() -> None:
+        for row in rows:
+            work.neighbours.held(shape, row, -1)
+
+    work.statement.done(undo)
 
 
 def _place_part(

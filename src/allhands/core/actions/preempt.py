@@ -77,7 +77,7 @@ class Preempt:
         self._table: VictimTable | None = None
         self.decided: set[str] = set()
         """Groups that are no victims, since they are completed or released in this cycle. To be filled first."""
-        self._turns = Turns(work, self._may_ask)
+        self._turns = Turns(work)
         self._failed: dict[str, tuple[int, str]] = {}
         """Signature -> the highest priority with which it was tried in vain, and the note about it."""
 
@@ -122,7 +122,7 @@ class Preempt:
             return refusal
         if entry.never_preempts:
             return refusal._replace(why=with_note(refusal.why, NEVER_PREEMPTS))
-        if not self._turns.take(entry):
+        if not self._turns.take(entry, self._may_ask):
             return refusal
         if (held := self.hold(entry, charged=charged)) is not None:
             return held
@@ -207,16 +207,17 @@ class Preempt:
 
     def _search(self, asked: _Asked, grounds: list[Ground]) -> Preempted | None:
         work, mark = self._work, self._work.statement.mark()
-        self._leaving.release(old=self._holding.counts_on_leaving(asked.entry))
         best: tuple[Option, Scenario] | None = None
-        for ground in grounds:
-            for option in asked.demand.options:
-                scenario = self._best(asked, option, ground) if is_open(option) else None
-                if scenario is not None and (best is None or scenario.cost < best[1].cost):
-                    best = (option, scenario)
-            if best is not None:
-                break
-        work.statement.rollback(mark)
+        with work.seen_by(asked.entry):
+            self._leaving.release(old=self._holding.counts_on_leaving(asked.entry))
+            for ground in grounds:
+                for option in asked.demand.options:
+                    scenario = self._best(asked, option, ground) if is_open(option) else None
+                    if scenario is not None and (best is None or scenario.cost < best[1].cost):
+                        best = (option, scenario)
+                if best is not None:
+                    break
+            work.statement.rollback(mark)
         if best is None:
             return None
         option, scenario = best

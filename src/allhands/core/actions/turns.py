@@ -23,35 +23,35 @@ _BITS: Final = 64
 
 
 class Turns:
-    """For one cycle. `may_ask` says of a waiting group whether anybody could have to leave for it."""
+    """For one cycle."""
 
-    def __init__(self, work: Work, may_ask: Callable[[GroupEntry], bool]) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
-        self._may_ask = may_ask
         self.taken = 0
         self._most = work.policy.max_victim_searches
         self._of_turn: frozenset[tuple[str, int]] | None = None
         """The questions whose turn it is. Equal groups of equal priority are one question."""
 
-    def take(self, entry: GroupEntry) -> bool:
-        """Whether a search may be made for this group now; if so, it counts as made."""
+    def take(self, entry: GroupEntry, may_ask: Callable[[GroupEntry], bool]) -> bool:
+        """Whether a search may be made for this group now; if so, it counts as made. `may_ask` says of a waiting group
+        whether anybody could have to leave for it; it is not kept, or the two would keep each other."""
         if self.taken >= self._most:
             return self._later()
-        if self.taken >= self._most // 2 and not self._has_turn(entry):
+        if self.taken >= self._most // 2 and not self._has_turn(entry, may_ask):
             return self._later()
         self.taken += 1
         return True
 
-    def _has_turn(self, entry: GroupEntry) -> bool:
+    def _has_turn(self, entry: GroupEntry, may_ask: Callable[[GroupEntry], bool]) -> bool:
         if self._of_turn is None:
-            self._of_turn = self._questions()
+            self._of_turn = self._questions(may_ask)
         return (entry.signature, entry.group.priority) in self._of_turn
 
-    def _questions(self) -> frozenset[tuple[str, int]]:
+    def _questions(self, may_ask: Callable[[GroupEntry], bool]) -> frozenset[tuple[str, int]]:
         waiting = {
             (entry.signature, entry.group.priority)
             for entry in self._work.snapshot.groups.values()
-            if entry.pending and not entry.is_whole and entry.problem is None and self._may_ask(entry)
+            if entry.pending and not entry.is_whole and entry.problem is None and may_ask(entry)
         }
         if len(waiting) <= self._most:
             return frozenset(waiting)

@@ -268,13 +268,24 @@ class Calendar:
         if self._is_timed is None:
             self._is_timed = not self.soon.has_unknown
         # Nothing that has started or was promised is taken back, so each is looked at once.
-        starts, promises = self._timed
-        if self._is_timed and (starts < len(self._started) or promises < len(self.promises)):
-            self._timed = (len(self._started), len(self.promises))
-            self._is_timed = all(self.end_of(entry) < FOREVER for entry, _ in self._started[starts:]) and all(
-                it.end < FOREVER for it in self.promises.since(promises)
-            )
+        if self._is_timed:
+            starts, promises = self._timed
+            started, promised = len(self._started), len(self.promises)
+            if starts < started or promises < promised:
+                self._timed = (started, promised)
+                self._is_timed = self._have_times(starts, promises)
         return self._is_timed
+
+    def _have_times(self, starts: int, promises: int) -> bool:
+        """Whether those do that came after the first so many."""
+        for entry, _ in self._started[starts:]:
+            if self.end_of(entry) >= FOREVER:
+                return False
+        # Most often there is none, or one: a loop costs less than a generator.
+        for it in self.promises.since(promises):  # noqa: SIM110
+            if it.end >= FOREVER:
+                return False
+        return True
 
     def _promise_soon(self, blocked: Blocked) -> bool:
         """The same for the first group of a cycle where all is plain; False if it is not."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from allhands.core.work import Work
 
 
+_NO_STARTS: Final[Column] = np.zeros(0, dtype=np.int64)
+_NO_ROOM: Final[Column] = np.zeros((0, 0, 0), dtype=np.int64)
 FROM_THE_START: Final = -(1 << 62)
 """In place of a moment: everybody ends after it."""
 
@@ -106,8 +108,8 @@ class _Stack:
 
     def __init__(self) -> None:
         self._all: list[Ahead] = []
-        self._starts: Column = np.zeros(0, dtype=np.int64)
-        self._free: Column = np.zeros((0, 0, 0), dtype=np.int64)
+        self._starts: Column = _NO_STARTS
+        self._free: Column = _NO_ROOM
         """(promises, R, N), of which each has its own part; empty as long as there is but one."""
 
     def add(self, ahead: Ahead) -> None:
@@ -172,11 +174,13 @@ class Tiers:
         """What a run that passes all moments finds at most on one node, and on all nodes together, by resource; where
         there are no windows."""
         least = self._work.room.free
-        for ahead in self.ahead:
-            least = np.minimum(least, ahead.free)
         if least.shape[1] == 1:
             most: list[int] = least[:, 0].tolist()
+            for ahead in self.ahead:
+                most = list(map(min, most, ahead.free[:, 0].tolist()))
             return most, [max(units, 0) for units in most]
+        for ahead in self.ahead:
+            least = np.minimum(least, ahead.free)
         return least.max(axis=1).tolist(), np.maximum(least, 0).sum(axis=1).tolist()
 
     def promise(self, promise: Promise, free: Column, *, patience: int = 1, is_delicate: bool = False) -> None:
@@ -184,7 +188,10 @@ class Tiers:
 
         Who wants to be done before must be so even if it takes `patience` times as long as it says.
         """
-        free[:, promise.rows] -= promise.amounts
+        if free.shape[1] == 1 == promise.amounts.shape[1]:
+            free -= promise.amounts
+        else:
+            free[:, promise.rows] -= promise.amounts
         if self.ahead:
             self._stack.charge(promise)
         now = self._work.now

@@ -6,7 +6,7 @@ It is never counted pod by pod: a watch is asked about each distinct shape once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class Count:
         self.watches = watches
         self.domain_of_row = domain_of_row
         self.values: Column = np.zeros(size, dtype=np.int64)
+        self.held: Column | None = None
+        """Of `values`, those for whom room is held and who are not there yet; None as long as there are none."""
         self.includes_leaving = leaving
         self._adds_to = domain_of_row if counted is None else np.where(counted, domain_of_row, ABSENT)
         self._weights: dict[str, int] = {}
@@ -73,6 +75,19 @@ class Count:
         if domain != ABSENT:
             self.values[domain] += amount
 
+    def hold(self, row: int, amount: int) -> None:
+        """So much of what was added is yet to come."""
+        if self.held is None:
+            self.held = np.zeros_like(self.values)
+        domain = int(self._adds_to[row])
+        if domain != ABSENT:
+            self.held[domain] += amount
+
+    @property
+    def there(self) -> Column:
+        """`values` without those who are yet to come."""
+        return self.values if self.held is None else self.values - self.held
+
     def add_all(self, rows: NDArray[np.int32], amount: int) -> None:
         """As much for each of these rows; a row may come several times."""
         self.values += amount * np.bincount(self._adds_to[rows], minlength=len(self.values))
@@ -86,20 +101,12 @@ class Count:
         return self.values.take(self.domain_of_row)
 
 
-class Nominated(NamedTuple):
-    row: int
-    number: int
-    """Of its shape."""
-
-
 class Occupants:
-    """The pods of a snapshot by their shape, in columns. Those that are only nominated are kept apart."""
+    """The pods of a snapshot by their shape, in columns. Those that are only nominated are not here."""
 
     def __init__(self, pods: PodTable) -> None:
         self.shapes = pods.shapes
-        here = pods.node >= 0
-        nominated = here & ((pods.flags & PodFlag.NOMINATED) != 0)
-        rows = np.flatnonzero(here & ~nominated)
+        rows = np.flatnonzero((pods.node >= 0) & ((pods.flags & PodFlag.NOMINATED) == 0))
         rows = rows[np.argsort(pods.shape[rows], kind="stable")]
         self._node = pods.node[rows]
         self._leaving: Mask = (pods.flags[rows] & PodFlag.LEAVING) != 0
@@ -107,11 +114,6 @@ class Occupants:
         self._starts = np.concatenate(([0], np.cumsum(counts)))
         self.present: list[int] = np.flatnonzero(counts).tolist()
         """Numbers of the shapes that some pod has."""
-        order = np.flatnonzero(nominated)
-        self.nominated = tuple(
-            Nominated(row, number)
-            for row, number in sorted(zip(pods.node[order].tolist(), pods.shape[order].tolist(), strict=True))
-        )
         self.with_ports = tuple(number for number in self.present if pods.shapes[number].host_ports)
         self._by_pair: dict[Pair, list[int]] | None = None
 

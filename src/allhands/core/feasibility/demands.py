@@ -13,7 +13,7 @@ import numpy as np
 from allhands.core.feasibility.labels import ABSENT, ALL
 
 if TYPE_CHECKING:
-    from allhands.core.columns import Mask, Rows
+    from allhands.core.columns import Column, Mask, Rows
     from allhands.core.feasibility.counts import Count
     from allhands.core.feasibility.spread_counts import SpreadCount
 
@@ -58,11 +58,18 @@ class Demands(msgspec.Struct, frozen=True, eq=False):
         return np.ones(self._size(rows), dtype=np.bool_) if mask is None else mask
 
     def _near(self, rows: Rows | slice) -> Mask:
+        mask = self._near_these([count.values for count in self.together], rows)
+        if any(count.held is not None for count in self.together):
+            # Who is yet to come is no company, and must have some when it comes.
+            mask &= self._near_these([count.there for count in self.together], rows)
+        return mask
+
+    def _near_these(self, pods: list[Column], rows: Rows | slice) -> Mask:
         # A node must have every topology key, even for the first pod of its kind.
-        is_first = self.means_itself and not any(bool(count.values.any()) for count in self.together)
+        is_first = self.means_itself and not any(bool(values.any()) for values in pods)
         mask: Mask | None = None
-        for count in self.together:
-            near = count.domain_of_row[rows] != ABSENT if is_first else count.spread_out(count.values > 0, rows)
+        for count, values in zip(self.together, pods, strict=True):
+            near = count.domain_of_row[rows] != ABSENT if is_first else count.spread_out(values > 0, rows)
             mask = _both(mask, near)
         assert mask is not None, "there are terms"
         return mask

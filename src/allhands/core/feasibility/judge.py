@@ -7,7 +7,8 @@ cycle does; nothing is decided here that is not decided there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from allhands.core.facts import Facts
 from allhands.core.feasibility.neighbours import Neighbours
 from allhands.core.feasibility.static import StaticFeasibility
+from allhands.core.rivals import rivals_of
 from allhands.core.room import Room
 from allhands.core.world import World
 from allhands.model.node import Node, NodeDocument
@@ -40,6 +42,9 @@ from allhands.model.volume_document import (
     VolumeAttachmentDocument,
 )
 
+if TYPE_CHECKING:
+    from allhands.core.snapshot import Snapshot
+
 Manifest = dict[str, Any]
 Objects = Mapping[str, list[Manifest]]
 DocumentT = TypeVar("DocumentT")
@@ -62,37 +67,37 @@ def feasible_nodes(world_objects: Objects, pods: list[Manifest]) -> list[frozens
     nodes = [Node.from_document(it) for it in _decoded(world_objects, "Node", NodeDocument)]
     present = [Pod.from_document(it) for it in _decoded(world_objects, "Pod", PodDocument)]
     asked = [Pod.from_document(msgspec.convert(manifest, PodDocument)) for manifest in pods]
-    found: dict[str, frozenset[str]] = {}
-    for priority in sorted({pod.priority for pod in asked}):
-        world = World()
-        world.set_facts(facts)
-        for node in nodes:
-            world.set_node(node)
-        for pod in present:
-            if pod.node_name or pod.priority >= priority:
-                world.set_pod(pod, ours=False)
-        equals = [pod for pod in asked if pod.priority == priority]
-        found.update(_feasible(world, equals))
-    return [found[pod.uid] for pod in asked]
-
-
-def _feasible(world: World, pods: list[Pod]) -> dict[str, frozenset[str]]:
-    for pod in pods:
+    world = World()
+    world.set_facts(facts)
+    for node in nodes:
+        world.set_node(node)
+    for pod in present:
+        world.set_pod(pod, ours=False)
+    for pod in asked:
         world.set_pod(pod)
-    snapshot = world.snapshot()
+    found = _feasible(world.snapshot())
+    return [found.get(pod.uid, frozenset()) for pod in asked]
+
+
+def _feasible(snapshot: Snapshot) -> dict[str, frozenset[str]]:
+    """By the uid of each pod that waits; those that are to wait are missing."""
     room = Room(snapshot.columns)
     static = StaticFeasibility(snapshot.columns)
-    neighbours = Neighbours(snapshot, room, static)
-    found = {pod.uid: frozenset[str]() for pod in pods}
+    rivals = rivals_of(snapshot)
+    neighbours = Neighbours(snapshot, room, static, rivals=rivals)
+    found: dict[str, frozenset[str]] = {}
     for entry in snapshot.groups.values():
-        for members in entry.pending:
-            request = snapshot.columns.request(members.shape.requests)
-            if request is None:
-                continue
-            mask = static.mask(members.shape) & (room.fit(request, slice(None), 1) > 0)
-            mask &= neighbours.mask(members.shape)
-            names = frozenset(snapshot.columns.names[row] for row in np.flatnonzero(mask).tolist())
-            found.update((ref.uid, names) for ref in members.pods)
+        priority = entry.group.priority
+        seen = rivals.seen_by(priority, room, lambda: neighbours.volumes) if rivals is not None else nullcontext()
+        with seen:
+            for members in entry.pending:
+                request = snapshot.columns.request(members.shape.requests)
+                if request is None:
+                    continue
+                mask = static.mask(members.shape) & (room.fit(request, slice(None), 1) > 0)
+                mask &= neighbours.mask(members.shape)
+                names = frozenset(snapshot.columns.names[row] for row in np.flatnonzero(mask).tolist())
+                found.update((ref.uid, names) for ref in members.pods)
     return found
 
 

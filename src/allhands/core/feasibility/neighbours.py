@@ -30,6 +30,7 @@ from allhands.core.feasibility.spread_counts import Likes, SoftSpread, SpreadCou
 from allhands.core.feasibility.static import StaticFeasibility
 from allhands.core.feasibility.tally import Tally
 from allhands.core.feasibility.volumes import VolumeFeasibility
+from allhands.core.rivals import rivals_of
 from allhands.core.scores.pod_affinity import PodAffinity
 from allhands.core.scores.spread import HOSTNAME, Spread, is_system_default
 from allhands.model.affinity import PodTerm
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from allhands.core.columns import Column, Mask
     from allhands.core.feasibility.pod_terms import TermsOf, WeightedTerms
     from allhands.core.plan_volumes import PrepareVolume
+    from allhands.core.rivals import Rivals
     from allhands.core.room import Room
     from allhands.core.snapshot import GroupEntry, Snapshot
     from allhands.model.affinity import SpreadConstraint
@@ -52,7 +54,8 @@ class Neighbours:
     """For one snapshot and what is placed on it.
 
     `static` may be shared with whoever asks about the same nodes, `volumes` be those of the last cycle's Neighbours.
-    `waiting` are the groups of which waiting members look at others, by key, if that is known.
+    `waiting` are the groups of which waiting members look at others, by key, if that is known. `rivals` knows which
+    nominated pods count for the one who asks.
     """
 
     def __init__(
@@ -62,12 +65,14 @@ class Neighbours:
         static: StaticFeasibility | None = None,
         volumes: VolumeFeasibility | None = None,
         waiting: Iterable[GroupEntry] | None = None,
+        rivals: Rivals | None = None,
     ) -> None:
         self._node_count = len(room.columns)
         self._static = StaticFeasibility(room.columns) if static is None else static
         self.volumes = VolumeFeasibility(snapshot.facts.volumes, room.columns, snapshot.pods, volumes)
         self._namespaces = Namespaces(snapshot.facts.namespaces)
         self._tally = Tally(snapshot.pods, self._node_count)
+        self._rivals = rivals_of(snapshot) if rivals is None else rivals
         self._apart = TermIndex()
         """Terms that forbid, of pods that are there or may come."""
         self._liked = TermIndex()
@@ -114,6 +119,11 @@ class Neighbours:
         self._tally.move(shape, row, sign, leaving=leaving)
         self.volumes.placed(shape, row, sign)
 
+    def held(self, shape: PodShape, row: int, sign: int) -> None:
+        """A pod that was `placed` is yet to come: it keeps others away, and opens no place to anybody. -1 takes that
+        back."""
+        self._tally.hold(shape, row, sign)
+
     def prepare(self, shape: PodShape, row: int) -> tuple[PrepareVolume, ...]:
         """What must be done before a pod that is placed there is bound."""
         return self.volumes.prepare(shape, row)
@@ -126,15 +136,19 @@ class Neighbours:
         if demands is None:
             demands = self._demands[shape.digest] = self._demands_of(shape)
         mask = demands.mask()
-        for row, added in self._tally.nominations(demands.minding_nominated()).items():
+        if self._rivals is not None:
+            self._mind_nominated(mask, demands, self._rivals)
+        if self.volumes.concerns(shape):
+            mask &= self.volumes.mask(shape)
+        return mask
+
+    def _mind_nominated(self, mask: Mask, demands: Demands, rivals: Rivals) -> None:
+        for row, added in self._tally.nominations(rivals, demands.minding_nominated()).items():
             for count, weight in added:
                 count.add(row, weight)
             mask[row] &= demands.mask(np.array([row]))[0]
             for count, weight in added:
                 count.add(row, -weight)
-        if self.volumes.concerns(shape):
-            mask &= self.volumes.mask(shape)
-        return mask
 
     def score(self, shape: PodShape, among: Mask | None = None) -> Column:
         """How good each node is by preferred affinity and soft spreading: 0 to SCORE_SCALE, all 0 if it has neither.
@@ -243,11 +257,11 @@ class Neighbours:
             looking = tuple(number for number, it in enumerate(looks) if it)
         if looking:
             there = set(self._tally.occupants.present)
-            nominated = {it.number for it in self._tally.occupants.nominated}
+            nominated = self._rivals.shapes if self._rivals is not None else {}
             for number in looking:
                 if number in there:
                     self._learn(shapes[number], number)
-                elif number in nominated:
+                elif shapes[number].digest in nominated:
                     self._learn(shapes[number])
         waiting = {
             members.shape.digest: members.shape

@@ -61,13 +61,19 @@ class SpreadCount(Count):
         return self.weight(shape)
 
     def allowed_domains(self) -> Mask:
-        """Where one more pod of the shape keeps the constraint."""
+        """Where one more pod of the shape keeps the constraint, with those who are yet to come and without them."""
+        allowed = self._allowed(self.values)
+        if self.held is not None:
+            allowed &= self._allowed(self.there)
+        allowed[ABSENT] = False
+        return allowed
+
+    def _allowed(self, pods: Column) -> Mask:
         lowest = 0
         # With fewer domains than it asks for, those that are missing count as empty ones.
         if self._domains.size >= max(1, self.constraint.min_domains or 1):
-            lowest = int(self.values[self._domains].min())
-        allowed: Mask = self.values <= self.constraint.max_skew + lowest - self._adds_itself
-        allowed[ABSENT] = False
+            lowest = int(pods[self._domains].min())
+        allowed: Mask = pods <= self.constraint.max_skew + lowest - self._adds_itself
         return allowed
 
 

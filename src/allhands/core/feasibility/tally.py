@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from allhands.core.feasibility.counts import Count
+    from allhands.core.rivals import Rivals
     from allhands.core.snapshot import PodTable
     from allhands.model.shape import PodShape
 
@@ -31,6 +32,8 @@ class Tally:
         self._touched: dict[str, list[tuple[Count, int]]] = {}
         self._moved: dict[tuple[str, int, bool], int] = {}
         self._moved_shapes: dict[str, PodShape] = {}
+        self._held: dict[tuple[str, int], int] = {}
+        """Of those that came, who are yet to come."""
 
     @property
     def occupants(self) -> Occupants:
@@ -54,17 +57,16 @@ class Tally:
             for (digest, row, leaving), net in self._moved.items():
                 if found.includes_leaving or not leaving:
                     found.add(row, net * found.weight(self._moved_shapes[digest]))
+            for (digest, row), number in self._held.items():
+                if weight := found.weight(self._moved_shapes[digest]):
+                    found.hold(row, number * weight)
             self._counts[key] = found
             self._touched.clear()
         return found
 
     def move(self, shape: PodShape, row: int, sign: int, *, leaving: bool) -> None:
         """A pod came or went; one that was being deleted is counted only where such pods are."""
-        touched = self._touched.get(shape.digest)
-        if touched is None:
-            touched = [(count, weight) for count in self._counts.values() if (weight := count.weight(shape))]
-            self._touched[shape.digest] = touched
-        for count, weight in touched:
+        for count, weight in self._touched_by(shape):
             if count.includes_leaving or not leaving:
                 count.add(row, sign * weight)
         key = (shape.digest, row, leaving)
@@ -75,14 +77,29 @@ class Tally:
         else:
             del self._moved[key]
 
-    def nominations(self, counts: tuple[Count, ...]) -> dict[int, list[tuple[Count, int]]]:
-        """For each row with nominated pods, what they would add to these counts."""
+    def hold(self, shape: PodShape, row: int, sign: int) -> None:
+        """A pod that came is yet to come (1), or is not any more (-1)."""
+        for count, weight in self._touched_by(shape):
+            count.hold(row, sign * weight)
+        key = (shape.digest, row)
+        self._moved_shapes[shape.digest] = shape
+        self._held[key] = self._held.get(key, 0) + sign
+        if not self._held[key]:
+            del self._held[key]
+
+    def _touched_by(self, shape: PodShape) -> list[tuple[Count, int]]:
+        touched = self._touched.get(shape.digest)
+        if touched is None:
+            touched = [(count, weight) for count in self._counts.values() if (weight := count.weight(shape))]
+            self._touched[shape.digest] = touched
+        return touched
+
+    @staticmethod
+    def nominations(rivals: Rivals, counts: tuple[Count, ...]) -> dict[int, list[tuple[Count, int]]]:
+        """For each row with nominated pods that count now, what they would add to these counts."""
         found: dict[int, list[tuple[Count, int]]] = {}
-        if not counts:
-            return found
-        for row, number in self.occupants.nominated:
+        for rival in rivals.counting if counts else ():
             for count in counts:
-                weight = count.weight_if_nominated(self._pods.shapes[number])
-                if weight:
-                    found.setdefault(row, []).append((count, weight))
-        return found
+                if weight := count.weight_if_nominated(rival.shape):
+                    found.setdefault(rival.row, []).append((count, weight))
+        return dict(sorted(found.items()))

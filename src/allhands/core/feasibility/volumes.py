@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import numpy as np
 
 from allhands.core.feasibility.volume_claims import WaitingClaims
@@ -102,6 +103,11 @@ class VolumeFeasibility:
         self.usage.count(needs.use, row, sign)
         if needs.waiting:
             self.claims.count(needs.waiting, row, sign)
+
+    def nominated(self, shape: PodShape, row: int, sign: int) -> None:
+        """The same for a pod that another scheduler means to put there: no claim is kept for it."""
+        use = self.storage.use(shape)
+        self.usage.count(msgspec.structs.replace(use, for_one_pod=()), row, sign)
 
     def prepare(self, shape: PodShape, row: int) -> tuple[PrepareVolume, ...]:
         """What must be done before a pod that is placed there is bound, or any other of its group."""

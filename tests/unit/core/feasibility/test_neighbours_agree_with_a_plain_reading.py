@@ -59,6 +59,26 @@ def test_taking_back_is_the_exact_inverse_in_any_order(drawn: RandomTown) -> Non
 
 @settings(max_examples=examples(200))
 @given(towns)
+def test_who_is_yet_to_come_keeps_others_away_and_opens_no_place(drawn: RandomTown) -> None:
+    pods = [*drawn.bound, *drawn.waiting]
+    town, coming = Town(drawn.nodes, pods, NAMESPACES), Town(drawn.nodes, pods, NAMESPACES)
+    if drawn.likely(0.5):
+        _everything(coming, drawn.waiting)
+    before = [town.where(pod.name) for pod in drawn.waiting]
+    moves = [(pod, where) for pod, where in drawn.moves() if coming.neighbours.is_noticed(town.shape(pod.name))]
+    for pod, where in moves:
+        town.move(pod.name, where)
+        coming.move(pod.name, where)
+        coming.hold(pod.name, where)
+    allowed = [town.where(pod.name) & without for pod, without in zip(drawn.waiting, before, strict=True)]
+    assert [coming.where(pod.name) for pod in drawn.waiting] == allowed
+    for pod, where in moves:
+        coming.hold(pod.name, where, -1)
+    assert _everything(coming, drawn.waiting) == _everything(town, drawn.waiting)
+
+
+@settings(max_examples=examples(200))
+@given(towns)
 def test_releasing_victims_equals_a_world_without_them(drawn: RandomTown) -> None:
     town = _town(drawn)
     victims = [pod for pod in drawn.bound if pod.node_name in NAMES and drawn.likely(0.4)]

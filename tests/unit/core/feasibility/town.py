@@ -119,3 +119,7 @@ class Town:
 
     def move(self, name: str, to: str, sign: int = 1) -> None:
         self.neighbours.placed(self.shape(name), self.snapshot.columns.row_by_name[to], sign)
+
+    def hold(self, name: str, at: str, sign: int = 1) -> None:
+        """Of those that were moved there, one is yet to come."""
+        self.neighbours.held(self.shape(name), self.snapshot.columns.row_by_name[at], sign)
