@@ -30,10 +30,10 @@ PARTS = (
     ("decision", ("core/cycle.py",)),
     ("snapshot", ("World.snapshot", "Scheduler.decide")),
     ("informers", ("informer.py",)),
-    ("watch lines", ("watching.py",)),
+    ("watch lines", ("watching.py", "wire_stream.py")),
     ("other requests", ("kube/transport",)),
     ("TLS handshakes", ("handshake",)),
-    ("TLS and HTTP", ("SSLProtocol", "_read_ready")),
+    ("TLS and HTTP", ("SSLProtocol", "_read_ready", "kube/sockets.py")),
     ("health server", ("uvicorn", "health")),
     ("event loop", ("_run_once",)),
 )

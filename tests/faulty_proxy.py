@@ -17,7 +17,9 @@ import aiohttp
 import msgspec
 
 from allhands.kube.access import Access
-from allhands.kube.connections import UNLIMITED, Connector, tls_context
+from allhands.kube.connections import tls_context
+from allhands.kube.http_connector import Connector
+from allhands.kube.transport import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

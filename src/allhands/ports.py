@@ -13,7 +13,7 @@ import msgspec
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from allhands.api.document import Manifest
     from allhands.api.kinds import Resource
@@ -221,6 +221,9 @@ class Metrics(Protocol):
 
     def observe(self, name: str, value: float, times: int = 1, /, **labels: str) -> None:
         """One more value of a distribution, or several that are equal."""
+
+    def observe_all(self, name: str, values: Sequence[float], /, **labels: str) -> None:
+        """Many values of a distribution, for less than each alone would cost."""
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
         """How much there is now."""

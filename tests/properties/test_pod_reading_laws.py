@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allhands.dialects.pod_memory import TextMemory
+from allhands.dialects.pod_memory import MOST_MET, TextMemory
 from allhands.dialects.pods import PodReader, PodUse, read_whole, read_whole_use
 from tests.depth import examples
 
@@ -401,3 +401,11 @@ def test_what_is_asked_for_again_and_again_outlasts_what_is_not() -> None:
         memory.put(b"often", 1)
         memory.put(b"%d" % number, number)
     assert memory.get(b"0") is None
+
+
+def test_a_text_is_new_once() -> None:
+    memory: TextMemory[int] = TextMemory(4, 1000)
+    assert [memory.is_new(text) for text in (b"a", b"b", b"a", b"b")] == [True, True, False, False]
+    for number in range(2 * MOST_MET):
+        memory.is_new(b"%d" % number)
+    assert memory.is_new(b"a"), "it is not known for ever"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING, Final
 
 from allhands.compose.machine import collect_seldom, spare_the_collector
@@ -29,6 +30,9 @@ ESSENTIAL: Final = (
     Right("", "pods/binding", "create"),
 )
 """Without these nothing can be scheduled at all."""
+SWITCH_SECONDS: Final = 0.0005
+"""So long the thread that decides keeps the one waiting that binds. With Python's own 5 ms, hardly anything would be
+bound while others are still being decided about."""
 CALM_SECONDS: Final = 1.0
 MOST_CALM_LOOKS: Final = 60
 _LOG = logging.getLogger(__name__)
@@ -51,6 +55,7 @@ async def run_scheduler(access: Access, options: ProcessOptions) -> None:
             made = Scheduler(objects, process.clock, policy=options.policy, options=chosen, metrics=process.metrics)
             latest[:] = [made]
             collect_seldom()
+            sys.setswitchinterval(SWITCH_SECONDS)
             sparing = asyncio.create_task(_spare_once_calm(made))
             try:
                 await made.run()

@@ -25,6 +25,7 @@ from allhands.dialects.annotations import (
 from allhands.dialects.decoding import what_is_wrong
 from allhands.dialects.group_parts import PartRule, why_too_many, with_parts
 from allhands.dialects.group_progress import NOTHING_WRITTEN, WrittenStatus, written_status
+from allhands.dialects.hyper_nodes import TREE as HYPER_TREE
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.pod_document import Timestamp, seconds_of
@@ -316,8 +317,11 @@ def pod_group_of(
     priorities: Mapping[str, int],
     tiers: tuple[str, ...],
     members: MembersSeen = NO_MEMBERS,
+    *,
+    hyper_tiers: tuple[str, ...] | None = None,
 ) -> tuple[PodGroup, str]:
-    """The group, and what is wrong with it ("" if nothing is). `tiers` are the topology labels that are known."""
+    """The group, and what is wrong with it ("" if nothing is). `tiers` are the topology labels that are known;
+    `hyper_tiers` the names of the tiers of HyperNodes, None where there are none: then labels stand for them."""
     problem = record.problem
     rule: TopologyRule | None = None
     try:
@@ -327,13 +331,13 @@ def pod_group_of(
     if record.topology_key:
         rule = TopologyRule(TopologyMode.HARD, tier_name=record.topology_key)
     elif record.rule is not None:
-        rule, unknown = _named_tier(record.rule, tiers)
+        rule, unknown = _named_tier(record.rule, tiers, hyper_tiers)
         problem = problem or unknown
     if too_many := why_too_many(members.counts):
         problem, members = problem or f"spec.subGroupPolicy: {too_many}", NO_MEMBERS
     parts = []
     for part in record.parts:
-        named, unknown = (None, "") if part.topology is None else _named_tier(part.topology, tiers)
+        named, unknown = (None, "") if part.topology is None else _named_tier(part.topology, tiers, hyper_tiers)
         parts.append(msgspec.structs.replace(part, topology=named))
         problem = problem or unknown
     whole = SubGroup(min_count=max(0, record.min_count), task_minimums=record.task_minimums, topology=rule)
@@ -362,9 +366,16 @@ def _priority(record: GroupRecord, priorities: Mapping[str, int], members: Membe
     return priorities.get(record.priority_class, 0)
 
 
-def _named_tier(rule: TopologyRule, tiers: tuple[str, ...]) -> tuple[TopologyRule, str]:
-    """With the name of its tier as the label that is meant, and what is wrong if there is none."""
+def _named_tier(
+    rule: TopologyRule, tiers: tuple[str, ...], hyper_tiers: tuple[str, ...] | None
+) -> tuple[TopologyRule, str]:
+    """With the name of its tier as the label that is meant, and what is wrong if there is none. Where there are
+    HyperNodes it is about them."""
     name = rule.tier_name
+    if hyper_tiers is not None:
+        known = ", ".join(hyper_tiers) or "none has a name"
+        problem = f'topology: "{name}" is not one of the tiers of HyperNodes: {known}'
+        return msgspec.structs.replace(rule, tree=HYPER_TREE), problem if name and name not in hyper_tiers else ""
     if name is None:
         return rule, ""
     found = [label for label in tiers if name == label] or [it for it in tiers if name == it.rpartition("/")[2]]

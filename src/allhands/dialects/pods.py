@@ -135,9 +135,10 @@ class PodReader:
         """With the version of the object, as it says it."""
         try:
             text = decode_text(raw)
-            return self._record(text, raw), text.metadata.resource_version
+            record = self._record(text, raw)
         except msgspec.MsgspecError:
-            return read_whole(raw)  # which says where it is wrong
+            record = None  # the other way says where it is wrong
+        return read_whole(raw) if record is None else (record, text.metadata.resource_version)
 
     def read_use(self, raw: bytes) -> PodUse:
         try:
@@ -147,14 +148,18 @@ class PodReader:
         except msgspec.MsgspecError:
             return read_whole_use(raw)
 
-    def _record(self, text: PodText, raw: bytes) -> PodRecord:
+    def _record(self, text: PodText, raw: bytes) -> PodRecord | None:
+        """None for the first of its kind: it is quicker read as a whole."""
         metadata, spec, status = text.metadata, text.spec, text.status
+        bound_at, is_told, is_resize_infeasible = _said(text)
+        alike = self._one_alike(text, raw, is_resize_infeasible=is_resize_infeasible)
+        if alike is None:
+            return None
         annotations = metadata.annotations
         labels = self._labels_of(metadata.labels)
         owned = self._owned_by(metadata.owner_references)
-        bound_at, is_told, is_resize_infeasible = _said(text)
         pod = msgspec.structs.replace(
-            self._one_alike(text, raw, is_resize_infeasible=is_resize_infeasible),
+            alike,
             name=metadata.name,
             uid=metadata.uid,
             labels=labels,
@@ -170,13 +175,15 @@ class PodReader:
         group = _group_named(spec.scheduling_group, annotations, labels)
         return _record(pod, group, owned, annotations, is_told=is_told)
 
-    def _one_alike(self, text: PodText, raw: bytes, *, is_resize_infeasible: bool) -> Pod:
+    def _one_alike(self, text: PodText, raw: bytes, *, is_resize_infeasible: bool) -> Pod | None:
         """Some pod that differs from this one only in what each has of its own."""
         key = text.key(is_resize_infeasible=is_resize_infeasible)
         found = self._alike.get(key)
         if found is None and self._looking.get(key):
             found = self._alike.get(_with_labels(key, text))
         if found is None:
+            if self._alike.is_new(key):
+                return None
             document = _documents.decode(raw)
             spec, found = document.spec, Pod.from_document(document)
             if looks_at_own_labels(spec.affinity, spec.topology_spread_constraints):

@@ -3,55 +3,53 @@ and the host. Streams are counted when their head has come, or when none will.""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
 from yarl import URL
 
 if TYPE_CHECKING:
-    from types import SimpleNamespace
-
     from allhands.ports import Metrics
 
 FAILED: Final = "<error>"
 """No answer came."""
 
 
+MOST_HELD: Final = 512
+"""So many requests are counted together at most: there may be a thousand a second."""
+
+
 class RequestCounter:
-    """Those to one server."""
+    """Those to one server, by one client that calls itself `component`. What is counted shows when somebody reads, and
+    when the client is closed."""
 
-    __slots__ = ("_host", "_metrics")
+    __slots__ = ("_codes", "_held", "_host", "_metrics", "_seconds")
 
-    def __init__(self, metrics: Metrics, server: str) -> None:
+    def __init__(self, metrics: Metrics, server: str, component: str) -> None:
         self._metrics = metrics
         self._host = URL(server, encoded=True).authority
+        self._codes: dict[tuple[str, str], int] = {}
+        """Method and code -> how often."""
+        self._seconds: dict[str, list[float]] = {}
+        """Method -> how long each took."""
+        self._held = 0
+        metrics.refresh_with(f"requests of {component} to {server}", self.show)
 
     def count(self, method: str, code: str, seconds: float) -> None:
-        self._metrics.count("rest_client_requests_total", code=code, method=method, host=self._host)
-        self._metrics.observe("rest_client_request_duration_seconds", seconds, verb=method, host=self._host)
+        key = (method, code)
+        self._codes[key] = self._codes.get(key, 0) + 1
+        taken = self._seconds.get(method)
+        if taken is None:
+            self._seconds[method] = [seconds]
+        else:
+            taken.append(seconds)
+        self._held += 1
+        if self._held >= MOST_HELD:
+            self.show()
 
-
-def request_trace(counter: RequestCounter) -> aiohttp.TraceConfig:
-    """The same for what aiohttp asks, by its own tracing."""
-
-    async def begun(session: Any, context: SimpleNamespace, params: aiohttp.TraceRequestStartParams) -> None:
-        del session, params
-        context.began_at = asyncio.get_running_loop().time()
-
-    def count(context: SimpleNamespace, method: str, code: str) -> None:
-        counter.count(method, code, asyncio.get_running_loop().time() - context.began_at)
-
-    async def ended(session: Any, context: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
-        del session
-        count(context, params.method, str(params.response.status))
-
-    async def failed(session: Any, context: SimpleNamespace, params: aiohttp.TraceRequestExceptionParams) -> None:
-        del session
-        count(context, params.method, FAILED)
-
-    trace = aiohttp.TraceConfig()
-    trace.on_request_start.append(begun)
-    trace.on_request_end.append(ended)
-    trace.on_request_exception.append(failed)
-    return trace
+    def show(self) -> None:
+        """What was counted since the last time."""
+        codes, seconds, self._codes, self._seconds, self._held = self._codes, self._seconds, {}, {}, 0
+        for (method, code), times in codes.items():
+            self._metrics.count("rest_client_requests_total", times, code=code, method=method, host=self._host)
+        for method, taken in seconds.items():
+            self._metrics.observe_all("rest_client_request_duration_seconds", taken, verb=method, host=self._host)

@@ -13,8 +13,9 @@ from yarl import URL
 
 from allhands.kube import refusals
 from allhands.kube.answers import JSON, Answer, warning_text
-from allhands.kube.connections import CONNECT_SECONDS, READ_BUFFER_BYTES, Connector
-from allhands.kube.counting import request_trace
+from allhands.kube.connections import CONNECT_SECONDS
+from allhands.kube.http_connector import READ_BUFFER_BYTES, Connector
+from allhands.kube.http_counting import request_trace
 from allhands.kube.proxies import proxy_for
 from allhands.kube.wire import cause
 
@@ -85,7 +86,7 @@ class HttpSession:
         lasts_seconds: float | None,
         *,
         is_json: bool,
-    ) -> aiohttp.ClientResponse:
+    ) -> HttpBody:
         """An answer that goes on for long; its head has come, within `seconds`. Raises the server's refusal."""
         try:
             async with asyncio.timeout(seconds):
@@ -100,7 +101,7 @@ class HttpSession:
                 except BaseException:
                     answer.close()
                     raise
-                return answer
+                return HttpBody(answer, self._access.server)
         except (aiohttp.ClientError, OSError) as failure:
             raise self._told_apart(failure) from failure
 
@@ -147,6 +148,27 @@ class HttpSession:
         if isinstance(failure, TimeoutError):
             return refusals.too_late(server, self._settings.patience.total_seconds)
         return refusals.answer_lost(server, why)
+
+
+class HttpBody:
+    """The rest of an answer whose head has come."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, server: str) -> None:
+        self._answer = answer
+        self._server = server
+
+    async def readany(self) -> bytes:
+        try:
+            return await self._answer.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise refusals.answer_lost(self._server, error) from error
+
+    def close(self) -> None:
+        connection = self._answer.connection
+        if connection is not None and connection.transport is not None:
+            # A graceful end of TLS would wait for a server that has nothing more to say.
+            connection.transport.abort()
+        self._answer.close()
 
 
 async def _beginning(answer: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:

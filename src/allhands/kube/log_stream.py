@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import aiohttp
-
 from allhands.api.kinds import Resource
 from allhands.kube.paths import asked, path_to
-from allhands.kube.refusals import answer_lost
 from allhands.kube.transport import DEFAULTS, Settings, Transport
 
 if TYPE_CHECKING:
@@ -35,11 +32,9 @@ class LogStream:
     async def read(self, namespace: str, pod: str, options: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Ends with the container's output, or when the connection does. `options` are those of the API."""
         what, path = asked("get", PODS, namespace, pod, "log"), path_to(PODS, namespace, pod, "log")
-        answer = await self._transport.stream(what, path, options, lasts_seconds=None, is_json=False)
+        body = await self._transport.stream(what, path, options, lasts_seconds=None, is_json=False)
         try:
-            async for chunk in answer.content.iter_any():
+            while chunk := await body.readany():
                 yield chunk
-        except (aiohttp.ClientError, OSError) as error:
-            raise answer_lost(self._transport.access.server, error) from error
         finally:
-            answer.close()
+            body.close()

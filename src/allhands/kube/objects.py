@@ -120,8 +120,8 @@ class KubeObjects:
             params["sendInitialEvents"] = "true" if initial_events else "false"
             params.setdefault("resourceVersionMatch", "NotOlderThan")
         what, path = asked("watch", resource, query.namespace), path_to(resource, query.namespace)
-        answer = await self.transport.stream(what, path, params, lasts_seconds=seconds + SILENCE_SECONDS)
-        return KubeWatch(answer, self.transport.settings.limits.line_bytes)
+        body = await self.transport.stream(what, path, params, lasts_seconds=seconds + SILENCE_SECONDS)
+        return KubeWatch(body, self.transport.settings.limits.line_bytes)
 
     async def create(
         self, resource: Resource, body: Manifest | bytes, namespace: str = "", options: WriteOptions = DEFAULT_WRITE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RECORD_BYTES: Final = 16 * 1024
 """What a record of TLS holds at most, and what is read and written at a time."""
-READS_IN_A_ROW: Final = 16
+READS_IN_A_ROW: Final = 32
 """So much of a large answer is taken in one turn of the loop; others want theirs, too."""
 SMALL_BYTES: Final = 1024
 """After less than this there is hardly more: the next turn of the loop will see."""
@@ -131,6 +131,22 @@ class SocketStream:
         looking.register(self._descriptor, select.POLLIN)
         return bool(looking.poll(0))
 
+    def pause(self) -> None:
+        """Nothing is read until it goes on."""
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+
+    def go_on(self) -> None:
+        if self._descriptor >= 0:
+            self._loop.add_reader(self._descriptor, self._read)
+
+    def let_go(self) -> socket.socket:
+        """The socket, for somebody else to read and write. Nothing may be unsent."""
+        assert self._unsent is None
+        self._loop.remove_reader(self._descriptor)
+        self._descriptor = -1
+        return self._socket
+
     def close(self) -> None:
         """At once, unsent or not. A graceful end of TLS would wait for a server with no more to say."""
         if self._descriptor >= 0:
@@ -142,23 +158,31 @@ class SocketStream:
     # -- told by the loop
 
     def _read(self) -> None:
+        """What has come, together, and then whether that was the end."""
+        parts: list[bytes] = []
+        is_end = False
+        reason: OSError | None = None
         for _ in range(READS_IN_A_ROW):
             try:
                 data = self._receive(RECORD_BYTES)
             except _NOT_NOW:
-                return
+                break
             except ssl.SSLEOFError:
-                self._end(ConnectionResetError("Server disconnected"))
-                return
+                is_end, reason = True, ConnectionResetError("Server disconnected")
+                break
             except OSError as error:
-                self._end(error)
-                return
+                is_end, reason = True, error
+                break
             if not data:
-                self._end(None)
-                return
-            self._taker.received(data)
-            if len(data) < SMALL_BYTES or self._descriptor < 0:
-                return
+                is_end = True
+                break
+            parts.append(data)
+            if len(data) < SMALL_BYTES:
+                break
+        if parts:
+            self._taker.received(parts[0] if len(parts) == 1 else b"".join(parts))
+        if is_end:
+            self._end(reason)
 
     def _write(self) -> None:
         """As much as the system takes. What TLS could not write must be offered to it again as it was."""

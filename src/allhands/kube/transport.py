@@ -10,19 +10,17 @@ import asyncio
 import logging
 import random
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from yarl import URL
 
 import allhands
 from allhands.api.errors import StatusError
 from allhands.kube import refusals
-from allhands.kube.answers import JSON
-from allhands.kube.connections import UNLIMITED
+from allhands.kube.answers import JSON, Answer
 from allhands.kube.counting import FAILED, RequestCounter
 from allhands.kube.credentials import Credentials, Identity
 from allhands.kube.flight import Flight, Urgency
-from allhands.kube.http_session import HttpSession
 from allhands.kube.paths import with_params
 from allhands.kube.proxies import proxy_for
 from allhands.kube.request_text import PLAIN_METHODS, Request, RequestText
@@ -34,17 +32,18 @@ from allhands.ports import Document
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    import aiohttp
-
     from allhands.kube.access import Access
-    from allhands.kube.answers import Answer
+    from allhands.kube.http_session import HttpSession
     from allhands.kube.paths import Asked
+    from allhands.kube.watching import Body
     from allhands.ports import Metrics
 
 __all__ = ["DEFAULTS", "JSON", "Limits", "Settings", "Transport"]
 
 T = TypeVar("T")
 
+UNLIMITED: Final = 0
+"""How many connections, for aiohttp: a stream holds one for as long as it likes."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -62,7 +61,7 @@ class Transport:
     ) -> None:
         self.access = access
         self.settings = settings
-        self._counter = None if metrics is None else RequestCounter(metrics, access.server)
+        self._counter = None if metrics is None else RequestCounter(metrics, access.server, settings.component)
         self._credentials = credentials or Credentials(access)
         self.chance = chance or random.Random()  # noqa: S311 (jitter)
         self._flight = Flight(settings.in_flight)
@@ -71,29 +70,34 @@ class Transport:
             "Accept-Encoding": "identity" if access.disable_compression else "gzip",
         }
         self._text = RequestText(access.server, self._common)
+        self._stream_text = RequestText(access.server, self._common | {"Accept-Encoding": "identity"})
+        """What goes on for long comes piece by piece, and is not packed."""
         self._wire: Wire | None = None
         """For plain requests; None if the way to the server is not a plain one."""
+        self._is_open = self._is_closed = False
         self._requests: HttpSession | None = None
-        """For all other requests."""
+        """For all other requests, once there is one."""
         self._streams: HttpSession | None = None
-        """Watches hold a connection each for long; they must not use up those of the requests."""
+        """Streams hold a connection each for long; they must not use up those of the requests."""
 
     async def __aenter__(self) -> Transport:
         await self._credentials.prepare()
-        self._requests = self._session(self._flight.capacity)
-        self._streams = self._session(UNLIMITED)
+        self._is_open = True
         if self._is_plain():
             self._wire = Wire(self.access, self.settings)
         return self
 
     async def __aexit__(self, *reason: object) -> None:
         del reason
+        self._is_closed = True
         await self._credentials.close()
         if self._wire is not None:
             self._wire.close()
         for session in (self._requests, self._streams):
             if session is not None:
                 await session.close()
+        if self._counter is not None:
+            self._counter.show()
 
     def _is_plain(self) -> bool:
         """Windows' event loop does not tell when a socket can be read."""
@@ -101,6 +105,11 @@ class Transport:
         return not proxy_for(self.access) and not has_user and sys.platform != "win32"
 
     def _session(self, limit: int) -> HttpSession:
+        """Loading aiohttp takes longer than binding a thousand pods, and most have no use for it."""
+        from allhands.kube.http_session import HttpSession  # noqa: PLC0415
+
+        if self._is_closed:
+            raise RuntimeError("this client has been closed")
         return HttpSession(self.access, self.settings, self._common, limit, self._counter)
 
     # -- requests
@@ -117,7 +126,7 @@ class Transport:
         accept: str = JSON,
     ) -> Coroutine[Any, Any, Document]:
         """The answer to a request; raises the server's refusal."""
-        assert self._requests is not None, "used outside `async with`"
+        assert self._is_open, "used outside `async with`"
         request = Request(method, with_params(path, params), body, content_type, accept)
         flight, urgency = self._flight, _urgency(what, method)
         ask = self._ask_otherwise if self._wire is None or method not in PLAIN_METHODS else self._ask_plainly
@@ -152,20 +161,43 @@ class Transport:
         return answer
 
     async def _ask_otherwise(self, request: Request, identity: Identity, deadline: _Deadline) -> Answer:
-        assert self._requests is not None
+        if self._requests is None:
+            self._requests = self._session(self._flight.capacity)
         return await self._requests.ask(request, identity, deadline.seconds_left())
 
     async def stream(
         self, what: Asked, path: str, params: Mapping[str, str], *, lasts_seconds: float | None, is_json: bool = True
-    ) -> aiohttp.ClientResponse:
+    ) -> Body:
         """An answer that goes on for long; its head has come. Whoever asked closes it."""
-        assert self._streams is not None, "used outside `async with`"
-        session, target = self._streams, with_params(path, params)
+        assert self._is_open, "used outside `async with`"
+        target = with_params(path, params)
 
-        def once(identity: Identity, deadline: _Deadline) -> Coroutine[Any, Any, aiohttp.ClientResponse]:
-            return session.stream(target, what, identity, deadline.seconds_left(), lasts_seconds, is_json=is_json)
+        async def once(identity: Identity, deadline: _Deadline) -> Body:
+            if self._wire is not None and is_json:
+                return await self._stream_plainly(what, target, identity, deadline, lasts_seconds)
+            if self._streams is None:
+                self._streams = self._session(UNLIMITED)
+            left = deadline.seconds_left()
+            return await self._streams.stream(target, what, identity, left, lasts_seconds, is_json=is_json)
 
         return await self._persist("GET", once)
+
+    async def _stream_plainly(
+        self, what: Asked, target: str, identity: Identity, deadline: _Deadline, lasts_seconds: float | None
+    ) -> Body:
+        wire, counter = self._wire, self._counter
+        assert wire is not None
+        text = self._stream_text.of(Request("GET", target), identity)
+        now, code = wire.now(), FAILED
+        try:
+            answer = await wire.stream(text, identity.tls, deadline.begun(now), lasts_seconds)
+            code = str(answer.status) if isinstance(answer, Answer) else "200"
+        finally:
+            if counter is not None:
+                counter.count("GET", code, wire.now() - now)
+        if isinstance(answer, Answer):
+            raise refusals.of_answer(self.access.server, what, answer, self.settings.limits.refusal_bytes)
+        return answer
 
     async def _persist(self, method: str, once: Callable[[Identity, _Deadline], Awaitable[T]]) -> T:
         """Asks until there is an answer, or no sense in asking."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import aiohttp
 import msgspec
 
 from allhands.api.errors import StatusError
-from allhands.kube.refusals import BAD_GATEWAY
+from allhands.kube.refusals import BAD_GATEWAY, UnansweredError
 from allhands.ports import Event
 
 if TYPE_CHECKING:
@@ -38,11 +37,20 @@ class _WatchLine(msgspec.Struct):
 _lines = msgspec.json.Decoder(_WatchLine)
 
 
+class Body(Protocol):
+    """An answer that goes on for long."""
+
+    async def readany(self) -> bytes:
+        """What has come; nothing at the end. Raises an `UnansweredError` if it broke off."""
+
+    def close(self) -> None: ...
+
+
 class KubeWatch:
     """Lines may be long, but not endless."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, most_line_bytes: int) -> None:
-        self._answer = answer
+    def __init__(self, body: Body, most_line_bytes: int) -> None:
+        self._body = body
         self._most_line_bytes = most_line_bytes
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []
@@ -54,7 +62,8 @@ class KubeWatch:
 
     async def __anext__(self) -> Event:
         while (event := self.poll()) is None:
-            await self._read_more()
+            if not await self.more():
+                raise StopAsyncIteration
         return event
 
     def poll(self) -> Event | None:
@@ -64,13 +73,14 @@ class KubeWatch:
                 return event_of(line)
         return None
 
-    async def _read_more(self) -> None:
+    async def more(self) -> bool:
+        """Waits until something has come; False if nothing will any more."""
         chunk = b""
-        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
-            chunk = await self._answer.content.readany()
+        with contextlib.suppress(UnansweredError):
+            chunk = await self._body.readany()
         if not chunk:
             await self.close()  # a broken connection is held until somebody lets go of it
-            raise StopAsyncIteration
+            return False
         first, *others = chunk.split(b"\n")
         if first:
             self._begun.append(first)
@@ -83,13 +93,10 @@ class KubeWatch:
         if self._begun_bytes > self._most_line_bytes:
             await self.close()
             raise StatusError(BAD_GATEWAY, "", f"an event is larger than {self._most_line_bytes:,} bytes")
+        return True
 
     async def close(self) -> None:
-        connection = self._answer.connection
-        if connection is not None and connection.transport is not None:
-            # A graceful end of TLS would wait for a server that has nothing more to say.
-            connection.transport.abort()
-        self._answer.close()
+        self._body.close()
 
 
 def event_of(line: bytes) -> Event:

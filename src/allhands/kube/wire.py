@@ -20,6 +20,7 @@ from allhands.kube.answers import AnswerError, AnswerReader
 from allhands.kube.connections import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
 from allhands.kube.refusals import UnansweredError
 from allhands.kube.sockets import SocketStream, connected_socket
+from allhands.kube.wire_stream import WireStream
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -52,6 +53,7 @@ class Wire:
         """The one used last is used next; those in front are the ones that are left to be closed."""
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = float("inf")
+        self._streams: dict[WireStream, None] = {}
         self._is_closed = False
 
     def now(self) -> float:
@@ -63,7 +65,7 @@ class Wire:
         awaited = None
         while awaited is None:
             kept = self._kept(tls, now)
-            connection = kept or await self._connected(tls, now, deadline)
+            connection = kept or self._kept_open(await self._connected(tls, now, deadline), tls)
             awaited = connection.send(request, deadline)
             if awaited is None and kept is None:
                 raise refusals.not_reached(self.server, LEFT)
@@ -78,9 +80,40 @@ class Wire:
             raise outcome
         return outcome
 
+    async def stream(
+        self, request: bytes, tls: ssl.SSLContext | None, deadline: float, lasts_seconds: float | None
+    ) -> WireStream | Answer:
+        """A good answer that goes on, over a connection of its own, or all of another answer. Its beginning must come
+        until the deadline; what has not ended after `lasts_seconds` is ended."""
+        now = self.now()
+        kept = self._kept(tls, now)
+        made = await self._connected(tls, now, deadline) if kept is None else kept.let_go()
+        stream = WireStream(self.server, made, self.settings.limits, self._stream_closed)
+        self._streams[stream] = None
+        try:
+            async with asyncio.timeout_at(deadline):
+                answer = await stream.begin(request)
+        except BaseException as failure:
+            stream.close()
+            if isinstance(failure, TimeoutError):
+                raise self.too_late(was_sent=True) from None
+            raise
+        if answer is not None:
+            if (left := stream.let_go()) is not None:
+                self.give_back(self._kept_open(left, tls))
+            return answer
+        if lasts_seconds is not None:
+            stream.end_in(lasts_seconds)
+        return stream
+
+    def _stream_closed(self, stream: WireStream) -> None:
+        self._streams.pop(stream, None)
+
     def close(self) -> None:
         """All connections at once; whoever waits for an answer is told so."""
         self._is_closed = True
+        for stream in list(self._streams):
+            stream.close()
         if self._alarm is not None:
             self._alarm.cancel()
         for connection in list(self._open):
@@ -97,7 +130,7 @@ class Wire:
             connection.end(LEFT)
         return None
 
-    async def _connected(self, tls: ssl.SSLContext | None, now: float, deadline: float) -> Connection:
+    async def _connected(self, tls: ssl.SSLContext | None, now: float, deadline: float) -> socket.socket:
         """A new one. Whatever goes wrong here, nothing was sent."""
         self._refuse_if_closed()
         try:
@@ -115,6 +148,13 @@ class Wire:
             raise refusals.not_reached(self.server, cause(error)) from error
         try:
             self._refuse_if_closed()
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _kept_open(self, made: socket.socket, tls: ssl.SSLContext | None) -> Connection:
+        try:
             return Connection(self, made, tls)
         except BaseException:
             made.close()
@@ -201,6 +241,11 @@ class Connection:
         self._deadline = deadline
         self._awaited = asyncio.get_running_loop().create_future()
         return self._awaited
+
+    def let_go(self) -> socket.socket:
+        """An idle connection becomes somebody else's."""
+        self._wire.lost(self)
+        return self._stream.let_go()
 
     def give_up(self, awaited: asyncio.Future[Outcome]) -> None:
         """Nobody waits for this answer any more; it may still come, so nothing else can be asked here."""

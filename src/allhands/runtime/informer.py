@@ -64,7 +64,7 @@ def _head_of(raw: bytes) -> Head:
 
 @runtime_checkable
 class _Ready(Protocol):
-    """A watch in this process, which can say what is there already."""
+    """A watch that can say what has come already."""
 
     def poll(self) -> Event | None: ...
 
@@ -298,6 +298,8 @@ class Informer(Generic[T]):
                     async for event in watch:
                         if seen is not None:
                             seen = self._take_initial(event, seen)
+                            while seen is not None and ready is not None and (more := ready.poll()) is not None:
+                                seen = self._take_initial(more, seen)
                         else:
                             self._take(event)
                             if ready is not None:
@@ -339,6 +341,10 @@ class Informer(Generic[T]):
         return seen
 
     def _take(self, event: Event) -> None:
+        if (event.type == "MODIFIED" or event.type == "ADDED") and event.head is not None:
+            self._see(event.raw, event.head)
+            self._position = self._watched_from = event.head.version
+            return
         if event.type == "ERROR":
             raise status_from(event.manifest())
         if event.type == "DELETED":
@@ -379,7 +385,8 @@ class Informer(Generic[T]):
         return head
 
     def _see(self, raw: bytes, head: Head) -> None:
-        if self._is_old(head):
+        known = self._kept.get(head.key)
+        if (known is not None and known.version >= head.version) or (self._gone and head.uid in self._gone):
             return
         try:
             record = self._decode(raw)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from allhands.runtime.metric_families import FAMILIES, Family, Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MOST_SERIES: Final = 5_000
@@ -32,6 +32,9 @@ class Unmeasured:
         pass
 
     def observe(self, name: str, value: float, times: int = 1, /, **labels: str) -> None:
+        pass
+
+    def observe_all(self, name: str, values: Sequence[float], /, **labels: str) -> None:
         pass
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
@@ -94,17 +97,21 @@ class MetricsRegistry:
             numbers[key] = numbers.get(key, 0.0) + amount
 
     def observe(self, name: str, value: float, times: int = 1, /, **labels: str) -> None:
-        series = self._family(name)
-        if series.family.sort is not Sort.HISTOGRAM:
-            raise ValueError(f"metric {name}: it is a {series.family.sort}, not a histogram")
-        key = series.key(labels)
-        found = series.distributions.get(key)
-        if found is None:
-            if not self._has_room(series.distributions):
-                return
-            found = series.distributions[key] = _Distribution(len(series.family.buckets))
-        found.counts[bisect_left(series.family.buckets, value)] += times
-        found.total += value * times
+        buckets, found = self._distribution(name, labels)
+        if found is not None:
+            found.counts[bisect_left(buckets, value)] += times
+            found.total += value * times
+
+    def observe_all(self, name: str, values: Sequence[float], /, **labels: str) -> None:
+        if not values:
+            return
+        buckets, found = self._distribution(name, labels)
+        if found is not None:
+            counts, total = found.counts, found.total
+            for value in values:
+                counts[bisect_left(buckets, value)] += 1
+                total += value  # in the order in which they came, so that the sum is the one of single values
+            found.total = total
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
         numbers, key = self._numbers(name, labels)
@@ -162,6 +169,18 @@ class MetricsRegistry:
         if series.family.sort is Sort.HISTOGRAM:
             raise ValueError(f"metric {name}: it is a histogram, which only observes")
         return series.numbers, series.key(labels)
+
+    def _distribution(self, name: str, labels: Mapping[str, str]) -> tuple[tuple[float, ...], _Distribution | None]:
+        """Its buckets, and where to count; None if there are too many already."""
+        series = self._family(name)
+        buckets = series.family.buckets
+        if series.family.sort is not Sort.HISTOGRAM:
+            raise ValueError(f"metric {name}: it is a {series.family.sort}, not a histogram")
+        key = series.key(labels)
+        found = series.distributions.get(key)
+        if found is None and self._has_room(series.distributions):
+            found = series.distributions[key] = _Distribution(len(buckets))
+        return buckets, found
 
     def _has_room(self, kept: Mapping[tuple[str, ...], object]) -> bool:
         if len(kept) < MOST_SERIES:

@@ -27,8 +27,10 @@ PER_SECOND: Final = 50.0
 MOST_WAITING: Final = 2_000
 MANY_WAITING: Final = 100
 """When so many wait, what is worth little is not told: of ten thousand pods that are bound at once nobody reads it."""
-MOST_HELD_BACK_SECONDS: Final = 10.0
+MOST_HELD_BACK_SECONDS: Final = 30.0
 """So long it lets those go first who are busy."""
+TIMES_SLOWER: Final = 10
+"""While others are still busy after that."""
 LOOK_SECONDS: Final = 0.1
 MOST_KNOWN: Final = 4_096
 MESSAGE_LIMIT: Final = 1_024
@@ -64,13 +66,19 @@ class Recorder:
         """Whether everything has been told."""
         return not self._waiting
 
-    def record(self, telling: Record, *, if_few: bool = False) -> None:
-        """`if_few`: it is left out if many are waiting to be told."""
+    def has_room(self, *, if_few: bool = False) -> bool:
+        """Whether `record` would take it. Who would have to work out what to tell asks first; what is not told then
+        counts as dropped."""
         if len(self._waiting) >= (MANY_WAITING if if_few else MOST_WAITING):
             self.dropped += 1
-            return
-        self._waiting.append(telling)
-        self._changed.set()
+            return False
+        return True
+
+    def record(self, telling: Record, *, if_few: bool = False) -> None:
+        """`if_few`: it is left out if many are waiting to be told."""
+        if self.has_room(if_few=if_few):
+            self._waiting.append(telling)
+            self._changed.set()
 
     async def run(self) -> None:
         while True:
@@ -83,7 +91,7 @@ class Recorder:
             except StatusError:
                 self.dropped += 1  # an Event is not worth a second try
             self._waiting.popleft()
-            await asyncio.sleep(1 / self._per_second)
+            await asyncio.sleep((TIMES_SLOWER if self._is_busy() else 1) / self._per_second)
 
     async def _let_others_go_first(self) -> None:
         while (is_busy := self._is_busy()) and self._held_back_seconds < MOST_HELD_BACK_SECONDS:

@@ -47,6 +47,7 @@ def _raw(name: str, **spec: Any) -> bytes:
 def test_pods_that_are_alike_share_what_they_have_in_common() -> None:
     reader = PodReader()
     volumes = [[{"name": f"kube-api-access-{it}", "projected": {"sources": []}}] for it in ("abcde", "fghij")]
+    reader.read(_raw("o", volumes=volumes[0], tolerations=[{"operator": "Exists"}]))  # the first is only met
     one = reader.read(_raw("p", volumes=volumes[0], tolerations=[{"operator": "Exists"}])).pod
     other = reader.read(_raw("q", volumes=volumes[1], tolerations=[{"operator": "Exists"}], nodeName="n")).pod
     assert (one.name, other.name, other.node_name) == ("p", "q", "n")

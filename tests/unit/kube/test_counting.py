@@ -34,6 +34,8 @@ async def test_requests_watches_refusals_and_failures_are_counted(tmp_path: Path
         with pytest.raises(StatusError):
             await objects.get(CONFIG_MAPS, "one", "default")
 
+    metrics.refresh()
+
     def counted(code: str, method: str) -> float:
         return metrics.value("rest_client_requests_total", code=code, method=method, host=host)
 

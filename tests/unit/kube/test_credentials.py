@@ -37,6 +37,7 @@ class Listener:
         self.accepted: set[str] | None = None
         self.heads: list[str] = []
         self.certificates: list[str] = []
+        self._serving: list[asyncio.Task[None]] = []
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -44,8 +45,12 @@ class Listener:
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         async with server:
             yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            await asyncio.gather(*self._serving)  # a client that is left has closed its connections
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.append(task)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()

@@ -16,6 +16,7 @@ from allhands.kube.paths import asked, path_to
 from allhands.kube.retrying import IMPATIENT, Patience
 from allhands.kube.transport import Limits, Settings, Transport
 from allhands.kube.watching import KubeWatch
+from allhands.kube.wire_stream import WireStream
 from allhands.ports import Query
 from tests import faulty_proxy
 from tests.embedded import EmbeddedInThread
@@ -305,10 +306,9 @@ async def test_a_watch_that_has_gone_silent_is_given_up(client: KubeObjects, pro
 async def test_a_vanished_peer_is_noticed_by_the_kernel(upstream: Access) -> None:
     async with KubeObjects(upstream) as client:
         watch = await client.watch(CONFIG_MAPS)
-        connection = watch._answer.connection
-        assert connection is not None
-        assert connection.transport is not None
-        made: socket.socket = connection.transport.get_extra_info("socket")
+        body = watch._body
+        assert isinstance(body, WireStream)
+        made = body._stream._socket
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
         await watch.close()
@@ -338,5 +338,5 @@ async def test_the_server_learns_who_asks(upstream: Access) -> None:
         for request in proxy.seen:
             assert request.headers["user-agent"].startswith("allhands/")
             assert request.headers["user-agent"].endswith(" (scheduler)")
-            assert request.headers["accept-encoding"] == "gzip"
+        assert [request.headers["accept-encoding"] for request in proxy.seen] == ["gzip", "identity"]
         assert 300 <= int(proxy.seen[1].path.partition("timeoutSeconds=")[2].partition("&")[0]) <= 600

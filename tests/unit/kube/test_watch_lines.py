@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allhands.kube.refusals import answer_lost
 from allhands.kube.watching import KubeWatch, event_of
 from allhands.ports import Event
 from tests.depth import examples
@@ -24,10 +24,7 @@ DOCUMENTS = st.dictionaries(
 class Answer:
     """What a response shows of itself to a watch."""
 
-    connection = None
-
     def __init__(self, chunks: list[bytes], end: BaseException | None = None) -> None:
-        self.content = self
         self._chunks = chunks
         self._end = end
 
@@ -43,7 +40,7 @@ class Answer:
 
 
 def watching(*chunks: bytes, end: BaseException | None = None) -> KubeWatch:
-    return KubeWatch(cast("aiohttp.ClientResponse", Answer([it for it in chunks if it], end)), 10_000)
+    return KubeWatch(Answer([it for it in chunks if it], end), 10_000)
 
 
 @settings(max_examples=examples(100))
@@ -53,7 +50,7 @@ async def test_any_cut_gives_the_same_events(data: st.DataObject, events: list[t
     whole = b"".join(lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=10)))
     chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    seen = [event async for event in watching(*chunks, b'{"type":"ADDED","obj', end=aiohttp.ClientPayloadError())]
+    seen = [event async for event in watching(*chunks, b'{"type":"ADDED","obj', end=answer_lost("it", "cut"))]
     assert [(event.type, event.manifest()) for event in seen] == events
 
 

@@ -87,6 +87,16 @@ def test_a_histogram_has_seen_each_value_once(values: list[float]) -> None:
             assert count == sum(value <= bound for value in values)
 
 
+@settings(max_examples=examples(50))
+@given(st.lists(st.floats(0, 1e9), max_size=20))
+def test_many_values_together_are_many_values(values: list[float]) -> None:
+    alone, together = MetricsRegistry(), MetricsRegistry()
+    for value in values:
+        alone.observe("allhands_cycle_step_seconds", value, step="decide")
+    together.observe_all("allhands_cycle_step_seconds", values, step="decide")
+    assert together.text() == alone.text()
+
+
 @pytest.mark.parametrize(
     ("attempt", "problem"),
     [
@@ -96,6 +106,7 @@ def test_a_histogram_has_seen_each_value_once(values: list[float]) -> None:
         (lambda it: it.count("allhands_binds_total", -1, result="bound"), "only grows"),
         (lambda it: it.set("scheduler_preemption_victims", 1), "histogram"),
         (lambda it: it.observe("allhands_ledger_entries", 1), "not a histogram"),
+        (lambda it: it.observe_all("allhands_ledger_entries", [1.0]), "not a histogram"),
         (lambda it: it.replace("scheduler_pending_pods", {("a", "b"): 1}), "labels"),
     ],
 )

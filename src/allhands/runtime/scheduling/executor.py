@@ -257,17 +257,22 @@ class Executor:
             self._start_pauses.begin(start.group)
         else:
             self._start_pauses.succeeded(start.group)
-        home = self._watched.home(start.group)
-        if home is not None and done:
+        if_few = len(start.binds) == 1
+        if (
+            done
+            and self._recorder.has_room(if_few=if_few)
+            and (home := self._watched.homes.home(start.group)) is not None
+        ):
             nodes = len({bind.node for bind in start.binds})
             where = f" in {start.domain}" if start.domain else ""
             message = f"Bound {done} {'pod' if done == 1 else 'pods'} to {nodes} {'node' if nodes == 1 else 'nodes'}"
             telling = Record(home.reference, "Normal", "Scheduled", f"{message}{where}.")
-            self._recorder.record(telling, if_few=len(start.binds) == 1)
+            self._recorder.record(telling, if_few=if_few)
         if done == len(start.binds):
             if start.is_whole:
                 self._on_whole(start.group)
-            await self._forget_preempting(start.group)
+            if self._watched.status(start.group).preempting_since_seconds is not None:
+                await self._forget_preempting(start.group)
 
     async def _forget_preempting(self, group: str) -> None:
         """Room that was made for it is used; it must not come before others for it another time."""

@@ -192,7 +192,7 @@ class Explainer:
             _LOG.info("explaining to %s: %s", key, refusal.message)
 
     async def _tell_group(self, group: str, wait: Wait) -> None:
-        home = self._watched.home(group)
+        home = self._watched.homes.home(group)
         if home is None or not self._statuses.concerns_us(group):
             return
         text = sentence(wait)

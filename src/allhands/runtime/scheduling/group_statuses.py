@@ -37,8 +37,10 @@ PAUSE_SECONDS: Final = 5.0
 """Between two writes of one group."""
 AGAIN_SECONDS: Final = 30.0
 """After a write that was refused for now."""
-MOST_HELD_BACK_SECONDS: Final = 10.0
+MOST_HELD_BACK_SECONDS: Final = 30.0
 """So long it lets binds go first."""
+TIMES_SLOWER: Final = 10
+"""While others are still busy after that."""
 LOOK_SECONDS: Final = 0.1
 ENQUEUE_SECONDS: Final = 5.0
 """How often it is asked again whether a group may be let in that was not."""
@@ -127,15 +129,15 @@ class GroupStatuses:
             self._note(group)
 
     def _note(self, group: str, after_seconds: float = SETTLE_SECONDS) -> None:
-        kind = self._watched.pod_groups.kind_of(group)
-        if kind is None or group in self._noted:
+        if group in self._noted or self._watched.pod_groups.kind_of(group) is None:
             return
         self._noted.add(group)
         due = asyncio.get_running_loop().time() + after_seconds
         if (sent := self._sent.get(group)) is not None:
             due = max(due, sent[0] + PAUSE_SECONDS)
         heapq.heappush(self._due, (due, group))
-        self._news.set()
+        if self._due[0][1] == group:  # else nobody need look earlier than he meant to
+            self._news.set()
 
     # -- writing
 
@@ -148,13 +150,14 @@ class GroupStatuses:
                 await self._news.wait()
             due, group = self._due[0]
             late = loop.time() - due
-            if late < 0 or (late < MOST_HELD_BACK_SECONDS and self._is_busy()):
+            is_busy = self._is_busy()
+            if late < 0 or (late < MOST_HELD_BACK_SECONDS and is_busy):
                 await self._wait(-late if late < 0 else LOOK_SECONDS)
                 continue
             heapq.heappop(self._due)
             self._noted.discard(group)
             if await self._write(group):
-                await asyncio.sleep(1 / PER_SECOND)
+                await asyncio.sleep((TIMES_SLOWER if is_busy else 1) / PER_SECOND)
 
     async def _wait(self, seconds: float) -> None:
         """Until then, or until something is noted that may be due earlier."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allhands.core.plan import NOTHING
 from allhands.model.resources import CPU, MEMORY
@@ -32,6 +32,27 @@ class Attempt(NamedTuple):
     created_seconds: int | None = None
 
 
+MOST_HELD: Final = 512
+"""So many starts are counted together at most."""
+
+
+class _Starts:
+    """Starts that went well at the first attempt, to be counted together: there may be a thousand a second."""
+
+    __slots__ = ("groups_waited", "pods", "seconds", "seconds_of_many", "waited")
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        """From the cycle to the last bind, of starts of one pod."""
+        self.seconds_of_many: list[tuple[float, int]] = []
+        """The same of others, with how many pods."""
+        self.waited: list[float] = []
+        """Each pod, from its creation."""
+        self.groups_waited: list[float] = []
+        """In milliseconds."""
+        self.pods = 0
+
+
 class SchedulingMeasures:
     """`paused` are the groups that are not tried for a moment; whoever pauses them says so."""
 
@@ -49,6 +70,7 @@ class SchedulingMeasures:
         """Group -> how often it could not be bound."""
         self._attempts: dict[str, Attempt] = {}
         """Groups whose start is on its way."""
+        self._starts = _Starts()
         self._snapshot: Snapshot | None = None
         self.paused: Container[str] = ()
         metrics.refresh_with("scheduler", self._refresh)
@@ -126,6 +148,9 @@ class SchedulingMeasures:
         metrics, seconds = self._metrics, self._since(attempt)
         attempts = self._failures.pop(start.group, 0) + 1
         bound = sum(done)
+        if attempts == 1 and bound == len(start.binds) and attempt.expected_seconds is None:
+            self._started_well(start, attempt, seconds)
+            return
         failed = len(start.binds) - bound
         metrics.count("allhands_binds_total", bound, result="bound")
         self._attempted("error" if failed else "scheduled", len(start.binds), seconds)
@@ -149,6 +174,45 @@ class SchedulingMeasures:
             direction = "late" if error >= 0 else "early"
             metrics.observe("allhands_expected_start_error_seconds", abs(error), direction=direction)
 
+    def _started_well(self, start: Start, attempt: Attempt, seconds: float) -> None:
+        """As nearly every start does."""
+        starts, pods = self._starts, len(start.binds)
+        self._metrics.count("allhands_binds_total", pods, result="bound")
+        if pods == 1:
+            starts.seconds.append(seconds)
+        else:
+            starts.seconds_of_many.append((seconds, pods))
+        starts.pods += pods
+        now = self._clock.now().timestamp()
+        for bind in start.binds:
+            if (record := self._watched.pods.get(bind.pod)) is not None:
+                starts.waited.append(max(0.0, now - record.pod.created_at_seconds))
+        if attempt.created_seconds is not None:
+            starts.groups_waited.append(max(0.0, now - attempt.created_seconds) * 1000)
+        if starts.pods >= MOST_HELD:
+            self._count_starts()
+
+    def _count_starts(self) -> None:
+        starts, self._starts = self._starts, _Starts()
+        metrics, labels = self._metrics, {"result": "scheduled", "profile": self._profile}
+        if not starts.pods:
+            return
+        groups = len(starts.seconds) + len(starts.seconds_of_many)
+        metrics.count("scheduler_podgroup_schedule_attempts_total", groups, **labels)
+        metrics.count("scheduler_schedule_attempts_total", starts.pods, **labels)
+        for name in (
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "scheduler_scheduling_attempt_duration_seconds",
+        ):
+            metrics.observe_all(name, starts.seconds, **labels)
+        for seconds, pods in starts.seconds_of_many:
+            metrics.observe("scheduler_podgroup_scheduling_attempt_duration_seconds", seconds, **labels)
+            metrics.observe("scheduler_scheduling_attempt_duration_seconds", seconds, pods, **labels)
+        metrics.observe_all("scheduler_pod_scheduling_sli_duration_seconds", starts.waited, attempts="1")
+        if starts.waited:
+            metrics.observe("scheduler_pod_scheduling_attempts", 1, len(starts.waited))
+        metrics.observe_all("volcano_e2e_job_scheduling_latency_milliseconds", starts.groups_waited)
+
     def evicted(self, evict: Evict) -> None:
         self._metrics.count("allhands_evictions_total", reason=evict.why.reason.value)
 
@@ -170,6 +234,7 @@ class SchedulingMeasures:
     # -- what there is
 
     def _refresh(self) -> None:
+        self._count_starts()
         if self._snapshot is None:
             return
         metrics, snapshot = self._metrics, self._snapshot

@@ -40,8 +40,8 @@ class PastUsage:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.ledger: UsageLedger = EMPTY_LEDGER
-        self._held: tuple[Snapshot, Charges] | None = None
-        """What the last cycle saw, and what it had charged."""
+        self._held: tuple[Snapshot | None, Charges] | None = None
+        """What the last cycle saw, if that is ever asked for, and what it had charged."""
         self._compared: tuple[Facts, bool] | None = None
         self._folded_at = 0
 
@@ -51,7 +51,7 @@ class PastUsage:
             return False
         snapshot, charges = self._held
         self._folded_at = now
-        if not self._is_compared(snapshot.facts):
+        if snapshot is None:
             return False
         # The facts that were handed out are behind what was folded since.
         facts = msgspec.structs.replace(snapshot.facts, past_usage=self.ledger)
@@ -63,7 +63,7 @@ class PastUsage:
         """A cycle has ended: from now on what it charged is in use."""
         kept = memo.charges_for(snapshot)
         if kept is not None:
-            self._held = (snapshot, kept.charges)
+            self._held = (snapshot if self._is_compared(snapshot.facts) else None, kept.charges)
 
     def _is_compared(self, facts: Facts) -> bool:
         if self._compared is None or self._compared[0] is not facts:

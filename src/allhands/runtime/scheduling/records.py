@@ -53,7 +53,7 @@ class Records:
 
     async def _write(self, group: str) -> None:
         count = self._unwritten.get(group)
-        home = self._watched.home(group)
+        home = self._watched.homes.home(group)
         if count is None or home is None:
             self._settle(group, count)
             return
@@ -66,7 +66,7 @@ class Records:
         except BaseException:
             self._settle(group, count)
             raise
-        self._watched.informer_of(home).observe(document.raw)
+        self._watched.homes.informer_of(home).observe(document.raw)
         self._settle(group, count)
 
     def _settle(self, group: str, count: int | None) -> None:

@@ -13,6 +13,7 @@ JOBS: Final = Resource("batch", "v1", "jobs")
 POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1alpha2", "podgroups")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses")
 QUEUES: Final = Resource("scheduling.volcano.sh", "v1beta1", "queues")
+HYPER_NODES: Final = Resource("topology.volcano.sh", "v1alpha1", "hypernodes")
 BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets")
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses")
 CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes")
@@ -23,3 +24,7 @@ SERVICES: Final = Resource("", "v1", "services")
 REPLICATION_CONTROLLERS: Final = Resource("", "v1", "replicationcontrollers")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets")
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets")
+
+NAMES_ALONE: Final = ("allhands", "default-scheduler", "volcano")
+"""Whose pods a scheduler places that has the cluster for itself: its own, those that name nobody, and those that were
+written for Volcano."""

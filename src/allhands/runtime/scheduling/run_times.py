@@ -44,6 +44,7 @@ class RunTimes:
     def follow(self, snapshot: Snapshot, changed: Iterable[str], gone: Iterable[str], now: int) -> bool:
         """Whether a run has ended."""
         has_ended = False
+        since_of = snapshot.pods.since.item
         for key in gone:
             self._begun.pop(key, None)
         for key in changed:
@@ -51,7 +52,7 @@ class RunTimes:
             if entry is None:
                 continue
             if entry.bound:
-                since = min(int(snapshot.pods.since[row]) for row in entry.bound)
+                since = min(map(since_of, entry.bound))
                 self._begun[key] = min(since, self._begun.get(key, since))
             elif key in self._begun and not entry.leaving and not entry.pending:
                 has_ended |= self._ended(entry, now)

@@ -96,6 +96,7 @@ class Scheduler:
             scheduler_names=chosen.names,
             topology_labels=chosen.topology_labels,
             changed=self._woken.set,
+            is_busy=lambda: not self.executor.is_idle,
         )
         records = Records(objects, self.watched)
         self._completions = Completions(self.watched, records)

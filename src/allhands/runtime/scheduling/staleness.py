@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allhands.core.rivals import looked_past
 from allhands.model.queue import Queue
 from allhands.model.resources import PODS
 
@@ -30,8 +31,9 @@ def why_stale(start: Start, watched: WatchedWorld) -> str:
     snapshot = watched.snapshot(lasting=False)
     if problem := _group_problem(start, snapshot):
         return problem
+    priority = snapshot.groups[start.group].group.priority
     for node in sorted(needed):
-        if problem := _node_problem(node, needed[node], snapshot):
+        if problem := _node_problem(node, needed[node], priority, snapshot):
             return problem
     return ""
 
@@ -42,7 +44,7 @@ def why_bind_stale(bind: Bind, watched: WatchedWorld) -> str:
         return problem
     record = watched.pods.get(bind.pod)
     assert record is not None
-    return _node_problem(bind.node, _asked(record.pod), watched.snapshot(lasting=False))
+    return _node_problem(bind.node, _asked(record.pod), record.pod.priority, watched.snapshot(lasting=False))
 
 
 def _group_problem(start: Start, snapshot: Snapshot) -> str:
@@ -87,13 +89,17 @@ def _asked(pod: Pod) -> set[str]:
     return {PODS, *(resource for resource, amount in pod.requests.entries if amount)}
 
 
-def _node_problem(node: str, needed: set[str], snapshot: Snapshot) -> str:
+def _node_problem(node: str, needed: set[str], priority: int, snapshot: Snapshot) -> str:
+    """Pods that others have nominated are in nobody's way who outranks them."""
     columns = snapshot.columns
     row = columns.row_by_name.get(node)
     if row is None:
         return f"node {node} cannot be used"
     for resource in sorted(needed):
         column = columns.column_by_resource.get(resource)
-        if column is not None and columns.used[column, row] > columns.allocatable[column, row]:
+        if column is None or columns.used[column, row] <= columns.allocatable[column, row]:
+            continue
+        over = int(columns.used[column, row] - columns.allocatable[column, row])
+        if over > looked_past(snapshot, row, priority).get(column, 0):
             return f"node {node} has no room for {resource} any more"
     return ""

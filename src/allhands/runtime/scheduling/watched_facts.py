@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from allhands.core.facts import NO_FACTS, DisruptionBudget, Facts
+from allhands.dialects.hyper_nodes import HyperNodeRecord, hyper_tree, read_hyper_node
 from allhands.dialects.queues import QueueRecord, read_queue
 from allhands.dialects.topology_labels import domains_of
 from allhands.model.selector import LabelSelectorDocument  # noqa: TC001 (msgspec reads the annotation)
@@ -41,12 +42,16 @@ if TYPE_CHECKING:
     from allhands.api.kinds import Resource
     from allhands.core.facts import PastRuns
     from allhands.core.quota.usage import UsageLedger
+    from allhands.model.domain import Domain
     from allhands.model.node import Node
     from allhands.model.queue import Queue
     from allhands.ports import Objects
 
 T = TypeVar("T")
 D = TypeVar("D")
+
+HYPER_NODE: Final = "hypernode:"
+"""Precedes the name of a domain that is a HyperNode: no value of a label has a colon."""
 
 
 class _BudgetMeta(msgspec.Struct, frozen=True):
@@ -103,11 +108,19 @@ class WatchedFacts:
         self._objects = objects
         self._facts: Facts = NO_FACTS
         self._stale = True
+        self._domains: tuple[Domain, ...] | None = None
+        """None when nodes, or what is said of how close they are, have changed."""
         self._ledger: UsageLedger = NO_FACTS.past_usage
         self._past_runs: Mapping[str, PastRuns] = {}
         self._is_history_stale = False
         self.informers: list[Informer[Any]] = []
         self.queues = self._informer(resources.QUEUES, read_queue)
+        self.hyper_nodes = self._informer(resources.HYPER_NODES, read_hyper_node)
+        self.hyper_nodes.on_change(lambda _key, before, after: self._hyper_node_changed(before, after))
+        self.hyper_tiers: tuple[str, ...] | None = None
+        """The names of the tiers of HyperNodes, the closest first; None while there is none that makes sense."""
+        self.looks_at_all_labels = False
+        """Whether any label of a node may say where it is."""
         self.priorities = self._informer(resources.PRIORITY_CLASSES, reading(PriorityClass, lambda it: it))
         self._namespaces = self._informer(
             resources.NAMESPACES, reading(_Namespace, lambda it: it.metadata.labels or {})
@@ -144,8 +157,28 @@ class WatchedFacts:
             self._stale = True
 
     def topology_changed(self) -> None:
-        """The set of nodes, or one of their topology labels, is different."""
+        """The set of nodes, one of the labels that say how close they are, or a HyperNode is different."""
         self._stale = True
+        self._domains = None
+
+    def _hyper_node_changed(self, before: HyperNodeRecord | None, after: HyperNodeRecord | None) -> None:
+        if before == after:
+            return
+        sound = sorted((it.tier, it.name, it) for it in self.hyper_nodes.all() if not it.problem)
+        self.hyper_tiers = tuple(dict.fromkeys(it.tier_name for *_, it in sound if it.tier_name)) if sound else None
+        self.looks_at_all_labels = any(it.looks_at_labels for *_, it in sound)
+        self.topology_changed()
+
+    def _located(self, nodes: Iterable[Node]) -> tuple[Domain, ...]:
+        """By labels, and as a tree of its own by HyperNodes."""
+        known = list(nodes)
+        hyper = [
+            msgspec.structs.replace(
+                it, name=f"{HYPER_NODE}{it.name}", parent=None if it.parent is None else f"{HYPER_NODE}{it.parent}"
+            )
+            for it in hyper_tree(self.hyper_nodes.all(), known).domains
+        ]
+        return (*domains_of(known, self.topology_labels), *hyper)
 
     @property
     def ledger(self) -> UsageLedger:
@@ -189,9 +222,11 @@ class WatchedFacts:
         return self._facts
 
     def _made(self, nodes: Iterable[Node]) -> Facts:
+        if self._domains is None:
+            self._domains = self._located(nodes)
         return Facts(
             accounts=tuple(self._queue(name) for name in sorted(self.queues.keys())),
-            domains=domains_of(nodes, self.topology_labels),
+            domains=self._domains,
             namespaces={key: self._namespaces.get(key) or {} for key in sorted(self._namespaces.keys())},
             volumes=VolumeFacts(
                 volumes=_sorted(self._volumes),

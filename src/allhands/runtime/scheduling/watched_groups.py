@@ -5,6 +5,7 @@ A kind that the cluster does not know has no objects, until it is installed. Not
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from allhands.dialects.group_kinds import GROUP_KINDS, GroupKind
@@ -62,6 +63,7 @@ class WatchedGroups:
             informer.on_change(of_kind(prefix))
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _parts(group: str) -> tuple[str, str, str]:
     """Namespace, prefix and name of the object."""
     namespace, name = split_key(group)

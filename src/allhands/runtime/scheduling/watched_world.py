@@ -7,7 +7,7 @@ objects are seen, the world ends up the same. Nothing is decided here.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,7 +15,6 @@ from allhands.core.world import NO_SLOT, World
 from allhands.dialects.group_progress import NOTHING_WRITTEN
 from allhands.dialects.groups import GroupRecord, job_group_name, pod_group_of, read_job
 from allhands.dialects.topology_labels import DEFAULT_LABELS
-from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.node import Node, NodeDocument
 from allhands.model.pod import PodPhase
 from allhands.model.podgroup import PodGroup, Slot, SubGroup
@@ -24,6 +23,7 @@ from allhands.runtime.informer import Informer, key_of, split_key
 from allhands.runtime.scheduling import resources
 from allhands.runtime.scheduling.default_spreading import DefaultSpreading
 from allhands.runtime.scheduling.expected_changes import has_only_gone_on, is_expected
+from allhands.runtime.scheduling.group_homes import JOB_PREFIX, POD_PREFIX, GroupHomes
 from allhands.runtime.scheduling.group_members import GroupMembers
 from allhands.runtime.scheduling.predecessors import why_not_yet
 from allhands.runtime.scheduling.succeeded import gone_members, gone_of_job, is_only_counted, without
@@ -34,44 +34,23 @@ from allhands.runtime.scheduling.watched_pods import watched_pods
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from allhands.api.kinds import Resource
     from allhands.core.snapshot import Snapshot
     from allhands.dialects.pods import PodRecord
     from allhands.dialects.queues import QueueRecord
+    from allhands.model.group_status import GroupStatus
     from allhands.model.pod import Pod
     from allhands.ports import Objects
 
 DEFAULT_QUEUE: Final = "default"
 """Who names no queue is in this one, if there is one."""
 LATER_SECONDS: Final = 1.0
-_POD: Final = "pod:"
-_JOB: Final = "job:"
-
-
-class Home(NamedTuple):
-    """The object that a group comes from: what is remembered and told about the group is written there."""
-
-    resource: Resource
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def reference(self) -> dict[str, str]:
-        group = self.resource.group
-        version = f"{group}/{self.resource.version}" if group else self.resource.version
-        return {
-            "apiVersion": version,
-            "kind": self.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-        }
+MOST_LATER_SECONDS: Final = 10.0
+"""So long what was expected is not looked at, while there is more to come of it."""
 
 
 class WatchedWorld:
-    """`changed` is called whenever something that the core reads is different."""
+    """`changed` is called whenever something that the core reads is different; `is_busy` says whether what was decided
+    is still being done, so that it is about to be seen."""
 
     def __init__(
         self,
@@ -80,12 +59,14 @@ class WatchedWorld:
         scheduler_names: Sequence[str] = ("allhands",),
         topology_labels: tuple[str, ...] = DEFAULT_LABELS,
         changed: Callable[[], None],
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self.world = World()
         self.facts = WatchedFacts(objects, topology_labels)
         self._spreading = DefaultSpreading(objects, self._spreading_changed)
         self._ours = frozenset(scheduler_names)
         self._changed = changed
+        self._is_busy = is_busy
         self.pods = watched_pods(objects)
         self.nodes: Informer[Node] = Informer(objects, resources.NODES, reading(NodeDocument, Node.from_document))
         self.jobs: Informer[GroupRecord] = Informer(
@@ -96,6 +77,7 @@ class WatchedWorld:
             optional=True,
         )
         self.pod_groups = WatchedGroups(objects)
+        self.homes = GroupHomes(self.pods, self.jobs, self.pod_groups)
         self._members = GroupMembers(self.pods)
         self._live = False
         self._unconfirmed: dict[str, GroupStatus] = {}
@@ -104,6 +86,7 @@ class WatchedWorld:
         self._with_groups: set[str] = set()
         """Pods that are groups of their own in a queue."""
         self._expected: asyncio.TimerHandle | None = None
+        self._expected_since = 0.0
         self.surprises = 0
         """How often a node was seen to change, or a pod on a node that we had not sent there: then what was decided
         before may not hold any more."""
@@ -116,6 +99,7 @@ class WatchedWorld:
         self.pod_groups.on_change(self._pod_group_changed)
         self.facts.queues.on_change(self._queue_changed)
         self.facts.priorities.on_change(self._priority_changed)
+        self.facts.hyper_nodes.on_change(self._hyper_node_changed)
         for informer in self.facts.informers:
             informer.on_change(self._fact_changed)
 
@@ -148,32 +132,10 @@ class WatchedWorld:
             self.world.set_facts(self.facts.renewed(self.nodes.all()))
         return self.world.snapshot(lasting=lasting)
 
-    def home(self, group: str) -> Home | None:
-        """Where a group came from, if that is still there."""
-        namespace, name = split_key(group)
-        if name.startswith(_POD):
-            pod = self.pods.get(key_of(namespace, name.removeprefix(_POD)))
-            return None if pod is None else Home(resources.PODS, "Pod", namespace, pod.pod.name, pod.pod.uid)
-        if name.startswith(_JOB):
-            job = self.jobs.get(key_of(namespace, name.removeprefix(_JOB)))
-            return None if job is None else Home(resources.JOBS, "Job", namespace, job.name, job.uid)
-        found, kind = self.pod_groups.get(group), self.pod_groups.kind_of(group)
-        if found is None or kind is None:
-            return None
-        return Home(kind.resource, kind.kind, namespace, found.name, found.uid)
-
     def status(self, group: str) -> GroupStatus:
         """What is remembered of a group, what is being written included."""
         known = self._unconfirmed.get(group)
-        if known is not None:
-            return known
-        namespace, name = split_key(group)
-        if name.startswith(_POD):
-            pod = self.pods.get(key_of(namespace, name.removeprefix(_POD)))
-            return NO_STATUS if pod is None else pod.status
-        is_job = name.startswith(_JOB)
-        record = self.jobs.get(key_of(namespace, name.removeprefix(_JOB))) if is_job else self.pod_groups.get(group)
-        return NO_STATUS if record is None else record.status
+        return self.homes.status(group) if known is None else known
 
     def completed_before(self, job: GroupRecord) -> tuple[str, ...]:
         """Those before it that were seen to complete, even if they are gone by now."""
@@ -185,13 +147,12 @@ class WatchedWorld:
             self._unconfirmed.pop(group, None)
         else:
             self._unconfirmed[group] = status
-        namespace, name = split_key(group)
-        if name.startswith(_POD):
-            if (pod := self.pods.get(key_of(namespace, name.removeprefix(_POD)))) is not None:
+        _, name = split_key(group)
+        if name.startswith(POD_PREFIX):
+            if (pod := self.homes.pod(group)) is not None:
                 self._set_pod(pod)
-        elif name.startswith(_JOB):
-            job = self.jobs.get(key_of(namespace, name.removeprefix(_JOB)))
-            if job is not None and self._is_gang(job):
+        elif name.startswith(JOB_PREFIX):
+            if (job := self.homes.job(group)) is not None and self._is_gang(job):
                 self._set_group(job, name)
         elif (found := self.pod_groups.get(group)) is not None and found.is_gang:
             self._set_group(found, name)
@@ -199,11 +160,6 @@ class WatchedWorld:
     def note_change(self) -> None:
         """Something that the core reads is different, by our own doing."""
         self._changed()
-
-    def informer_of(self, home: Home) -> Informer[Any]:
-        if home.resource == resources.PODS:
-            return self.pods
-        return self.jobs if home.resource == resources.JOBS else self.pod_groups.informer_of(home.resource)
 
     def is_ours(self, pod: Pod) -> bool:
         return pod.scheduler_name in self._ours
@@ -218,14 +174,18 @@ class WatchedWorld:
         if not self._live or before == after:
             return
         self.surprises += 1
-        labels = self.facts.topology_labels
-        if before is None or after is None or any(before.labels.get(it) != after.labels.get(it) for it in labels):
+        if before is None or after is None or self._has_moved(before, after):
             self.facts.topology_changed()
         if after is None:
             self.world.delete_node(key)
         else:
             self.world.set_node(after)
         self._note_news()
+
+    def _has_moved(self, before: Node, after: Node) -> bool:
+        if self.facts.looks_at_all_labels and before.labels != after.labels:
+            return True
+        return any(before.labels.get(it) != after.labels.get(it) for it in self.facts.topology_labels)
 
     def _pod_changed(self, key: str, before: PodRecord | None, after: PodRecord | None) -> None:
         if not self._live or before == after:
@@ -257,9 +217,15 @@ class WatchedWorld:
         """Nobody is waiting for it, but what is in use is counted by it."""
         if self._expected is None:
             loop = asyncio.get_running_loop()
+            self._expected_since = loop.time()
             self._expected = loop.call_later(LATER_SECONDS, self._end_expected)
 
     def _end_expected(self) -> None:
+        """As long as thousands are being bound, counting them anew every second would cost more than it shows."""
+        loop = asyncio.get_running_loop()
+        if self._is_busy() and loop.time() - self._expected_since < MOST_LATER_SECONDS:
+            self._expected = loop.call_later(LATER_SECONDS, self._end_expected)
+            return
         self._expected = None
         self._changed()
 
@@ -280,7 +246,7 @@ class WatchedWorld:
         group = group or own
         status = record.status
         if self._unconfirmed:
-            status = self._unconfirmed.get(key_of(pod.namespace, f"{_POD}{pod.name}"), status)
+            status = self._unconfirmed.get(key_of(pod.namespace, f"{POD_PREFIX}{pod.name}"), status)
         self.world.set_pod(pod, group=group, slot=self._slot(record, group), ours=ours, status=status)
 
     def _slot(self, record: PodRecord, group: str) -> Slot:
@@ -323,7 +289,7 @@ class WatchedWorld:
         self._with_groups.add(pod.key)
         group = PodGroup(
             pod.namespace,
-            f"{_POD}{pod.name}",
+            f"{POD_PREFIX}{pod.name}",
             queue,
             uid=pod.uid,
             priority=pod.priority,
@@ -340,7 +306,7 @@ class WatchedWorld:
         if pod_key in self._with_groups:
             self._with_groups.discard(pod_key)
             namespace, name = split_key(pod_key)
-            self.world.delete_group(key_of(namespace, f"{_POD}{name}"))
+            self.world.delete_group(key_of(namespace, f"{POD_PREFIX}{name}"))
 
     def _why_not_yet(self, record: GroupRecord | None, queue: str) -> Explanation | None:
         """What must happen before the group may begin, outside of what the core decides."""
@@ -426,8 +392,12 @@ class WatchedWorld:
     def _set_group(self, record: GroupRecord, name: str) -> None:
         priorities = {record.priority_class: self.facts.priority(record.priority_class)}
         members = self._members.of(record, key_of(record.namespace, name))
-        group, problem = pod_group_of(record, name, priorities, self.facts.topology_labels, members)
-        group = msgspec.structs.replace(group, queue=self._queue(record.queue))
+        facts = self.facts
+        group, problem = pod_group_of(
+            record, name, priorities, facts.topology_labels, members, hyper_tiers=facts.hyper_tiers
+        )
+        if (queue := self._queue(record.queue)) != group.queue:
+            group = msgspec.structs.replace(group, queue=queue)
         group = without(group, gone_members(record, group.key, self.pods, self.jobs))
         waits_for = self._why_not_yet(record, group.queue)
         if record.has_ended:
@@ -462,6 +432,15 @@ class WatchedWorld:
             job = self.jobs.get(name)
             if job is not None and job.priority_class in names:
                 self._set_job(name, job)
+
+    def _hyper_node_changed(self, key: str, before: object, after: object) -> None:
+        """Groups that say how close their pods must be may mean other domains now."""
+        del key
+        if not self._live or before == after:
+            return
+        for record in self.pod_groups.all():
+            if record.is_gang and (record.rule is not None or record.parts):
+                self._set_group(record, record.group_name)
 
     def _queue_changed(self, key: str, before: QueueRecord | None, after: QueueRecord | None) -> None:
         """Those who leave a choice to their queue, and everyone without a queue if the default one comes or goes."""

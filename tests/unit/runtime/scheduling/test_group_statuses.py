@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from allhands.api.volcano.queue import QUEUE
 from allhands.runtime.informer import LOOK_AGAIN_SECONDS
 from tests.foreign_kinds import COSCHEDULING, VOLCANO, define, define_all, group
 from tests.scheduler_world import POD_GROUPS, SchedulerWorld
@@ -71,7 +72,7 @@ async def test_it_does_not_chase_another_writer() -> None:
         for _ in range(50):
             await world.objects.patch(VOLCANO, "gang", "merge", {"status": {"phase": "Pending"}}, "default")
             await asyncio.sleep(1)
-            await world.objects.patch(VOLCANO, "gang", "merge", {"status": {"phase": "Odd"}}, "default")
+            await world.objects.patch(VOLCANO, "gang", "merge", {"status": {"phase": "Unknown"}}, "default")
             await asyncio.sleep(1)
         assert world.written("gang") == before
 
@@ -125,7 +126,7 @@ async def test_groups_of_the_same_name_and_different_kinds_are_different_groups(
 async def test_a_kind_that_comes_later_is_watched_then_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "allhands.runtime.informer")
     world = ForeignWorld()
-    await world.install()
+    await world.install([QUEUE])
     await world.node("a", 8)
     async with world.scheduling():
         await world.member(VOLCANO, "gang", "gang-0")

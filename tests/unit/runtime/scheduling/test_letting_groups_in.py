@@ -195,7 +195,7 @@ async def test_a_group_that_makes_no_sense_is_told_so_and_not_let_in() -> None:
     world = VolcanoWorld()
     await world.node("a", 10)
     async with world.at_work():
-        await world.group("odd", 2, minResources={"cpu": "many"})
+        await world.group("odd", 2, minResources={"cpu": "1e9999"})
         await asyncio.sleep(20)
         status = await world.status("odd")
         assert status["phase"] == "Pending"

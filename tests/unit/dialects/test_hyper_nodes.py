@@ -1,0 +1,123 @@
+"""HyperNodes become one tree of domains; what is wrong with one disables that one alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from allhands.core.topology.soundness import sound_domains
+from allhands.dialects.group_kinds import VOLCANO
+from allhands.dialects.groups import pod_group_of
+from allhands.dialects.hyper_nodes import EVERYTHING, TREE, HyperNodeRecord, hyper_tree, read_hyper_node
+from allhands.dialects.topology_labels import DEFAULT_LABELS
+from allhands.model.node import Node, NodeDocument
+from tests.foreign_kinds import group
+
+
+def node(name: str, **labels: str) -> Node:
+    document = json.dumps({"metadata": {"name": name, "labels": labels}}).encode()
+    return Node.from_document(msgspec.json.decode(document, type=NodeDocument))
+
+
+def member(kind: str = "Node", **ways: Any) -> dict[str, Any]:
+    words = {"exact": "exactMatch", "regex": "regexMatch", "labels": "labelMatch"}
+    fields = {"exact": "name", "regex": "pattern", "labels": "matchLabels"}
+    return {"type": kind, "selector": {words[way]: {fields[way]: value} for way, value in ways.items()}}
+
+
+def hyper(name: str, tier: int, *members: dict[str, Any], tier_name: str = "") -> HyperNodeRecord:
+    spec = {"tier": tier, "tierName": tier_name, "members": list(members)}
+    return read_hyper_node(json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+
+
+NODES = [node(f"n{index}", rack=f"r{index // 2}") for index in range(6)]
+LEAVES = [
+    hyper("s0", 1, member(exact="n0"), member(exact="n1"), tier_name="switch"),
+    hyper("s1", 1, member(regex="^n[23]$"), tier_name="switch"),
+    hyper("s2", 1, member(labels={"rack": "r2"}), tier_name="switch"),
+]
+SPINE = hyper("spine", 2, member("HyperNode", exact="s0"), member("HyperNode", regex="^s[0-9]$"), tier_name="spine")
+
+
+def test_members_are_found_by_name_by_pattern_and_by_labels() -> None:
+    tree = hyper_tree([*LEAVES, SPINE], NODES)
+    assert {it.name: (it.tier, it.parent, it.nodes) for it in tree.domains} == {
+        "s0": (1, "spine", ("n0", "n1")),
+        "s1": (1, "spine", ("n2", "n3")),
+        "s2": (1, "spine", ("n4", "n5")),
+        "spine": (2, EVERYTHING, ()),
+        EVERYTHING: (3, None, ()),
+    }
+    assert {it.tree for it in tree.domains} == {TREE}
+    assert (tree.tier_names, tree.problems) == (("switch", "spine"), {})
+    assert not sound_domains(tree.domains).set_aside
+
+
+def test_nodes_in_no_hyper_node_are_in_the_domain_of_all() -> None:
+    tree = hyper_tree(LEAVES[:1], NODES)
+    assert {it.name: it.nodes for it in tree.domains} == {"s0": ("n0", "n1"), EVERYTHING: ("n2", "n3", "n4", "n5")}
+
+
+def test_the_order_in_which_they_come_changes_nothing() -> None:
+    wanted = hyper_tree([*LEAVES, SPINE], NODES)
+    for seed in range(5):
+        records, nodes = [*LEAVES, SPINE], list(NODES)
+        random.Random(seed).shuffle(records)
+        random.Random(seed).shuffle(nodes)
+        assert hyper_tree(records, nodes) == wanted
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ([], "spec.members: there must be at least one"),
+        ([member()], "spec.members[0].selector: exactly one of exactMatch, regexMatch and labelMatch must be given"),
+        ([member(exact="a", regex="b")], "spec.members[0].selector: exactly one of"),
+        ([member(exact="a"), member(regex="(")], "spec.members[1].selector.regexMatch.pattern: error parsing regexp"),
+        ([member(regex="a" * 2000)], "spec.members[0].selector.regexMatch.pattern: must have 1 to 1024 characters"),
+        ([member("Rack", exact="a")], 'spec.members[0].type: "Rack" is neither Node nor HyperNode'),
+        ([member("HyperNode", labels={"a": "b"})], "spec.members[0].selector.labelMatch: is only for members of type"),
+        ([member(exact="")], "spec.members[0].selector.exactMatch.name: must be set"),
+    ],
+)
+def test_a_broken_one_disables_only_itself_and_says_why(members: list[dict[str, Any]], problem: str) -> None:
+    broken = hyper("broken", 1, *members)
+    assert broken.problem.startswith(problem)
+    tree = hyper_tree([*LEAVES, SPINE, broken], NODES)
+    assert tree.problems == {"broken": broken.problem}
+    assert tree.domains == hyper_tree([*LEAVES, SPINE], NODES).domains
+
+
+def test_one_that_cannot_even_be_read_is_told_by_its_name() -> None:
+    read = read_hyper_node(b'{"metadata": {"name": "odd"}, "spec": {"tier": "high"}}')
+    assert (read.name, "tier" in read.problem) == ("odd", True)
+
+
+def test_two_parents_and_circles_set_aside_what_they_concern() -> None:
+    rival = hyper("rival", 2, member("HyperNode", exact="s1"))
+    loop = [hyper("a", 3, member("HyperNode", exact="b")), hyper("b", 3, member("HyperNode", exact="a"))]
+    sound = sound_domains(hyper_tree([*LEAVES, SPINE, rival, *loop], NODES).domains)
+    assert set(sound.set_aside) == {"s1", "a", "b"}
+    assert "2 parents" in str(sound.set_aside["s1"])
+    assert {it.name for it in sound.ordered} == {EVERYTHING, "s0", "s2", "spine", "rival"}
+
+
+@pytest.mark.parametrize("topology", [{"mode": "hard", "highestTierAllowed": 1}, {"highestTierName": "switch"}])
+def test_rules_of_volcano_groups_are_about_hyper_nodes_where_there_are_any(topology: dict[str, Any]) -> None:
+    record = VOLCANO.read(json.dumps(group(VOLCANO.resource, "g", networkTopology=topology)).encode())
+    made, problem = pod_group_of(record, record.group_name, {}, DEFAULT_LABELS, hyper_tiers=("switch",))
+    assert problem == ""
+    assert made.members.topology is not None
+    assert made.members.topology.tree == TREE
+
+
+def test_a_tier_that_no_hyper_node_has_is_named_with_those_that_there_are() -> None:
+    record = VOLCANO.read(
+        json.dumps(group(VOLCANO.resource, "g", networkTopology={"highestTierName": "rack"})).encode()
+    )
+    _, problem = pod_group_of(record, record.group_name, {}, DEFAULT_LABELS, hyper_tiers=("switch", "spine"))
+    assert problem == 'topology: "rack" is not one of the tiers of HyperNodes: switch, spine'
