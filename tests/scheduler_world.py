@@ -11,14 +11,15 @@ import msgspec
 from allhands.api.kinds import Resource
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.ports import DeleteOptions, Query
-from allhands.runtime.installing import install_kinds
+from allhands.runtime.installing import KINDS, install_kinds
 from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
 from tests.manifests import JOBS, NODES, PODS, PRIORITY_CLASSES
 from tests.virtual import cluster, running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from allhands.api.definitions import Definition
     from allhands.api.document import Manifest
 
 POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups")
@@ -46,10 +47,10 @@ class SchedulerWorld:
         async with running(self.scheduler.run()):
             yield self.scheduler
 
-    async def install(self) -> None:
-        """Volcano's queues, with the default one."""
+    async def install(self, kinds: Sequence[Definition] = KINDS) -> None:
+        """Volcano's queues, with the default one, and its other kinds."""
         self._housekeeping = asyncio.create_task(self.store.housekeeper.run())
-        await install_kinds(self.objects)
+        await install_kinds(self.objects, kinds=kinds)
 
     # -- what there is
 

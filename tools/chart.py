@@ -8,14 +8,40 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from allhands.runtime.installation import kind_objects, rights
 
+BUILT_IN = ("template", "volumeClaim")
+"""Fields whose schemas are those of built-in kinds: they are written without a line for each word."""
 FOLDER = Path(__file__).resolve().parent.parent / "charts" / "allhands" / "generated"
+_MAPPING = "tag:yaml.org,2002:map"
 KEPT = {"helm.sh/resource-policy": "keep"}
 """With a kind all of its objects would be deleted."""
+
+
+class _Dense(dict[str, Any]):
+    """A mapping that is written like JSON."""
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(_Dense, lambda dumper, it: dumper.represent_mapping(_MAPPING, it, flow_style=True))
+
+
+def _compact(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_compact(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: _Dense(item) if key in BUILT_IN and isinstance(item, dict) else _compact(item)
+            for key, item in value.items()
+        }
+    return value
 
 
 def files() -> dict[str, str]:
@@ -24,7 +50,7 @@ def files() -> dict[str, str]:
         it | {"metadata": it["metadata"] | {"annotations": it["metadata"].get("annotations", {}) | KEPT}}
         for it in kind_objects()
     ]
-    found = {"kinds.yaml": yaml.safe_dump_all(kinds, sort_keys=False, width=120)}
+    found = {"kinds.yaml": yaml.dump_all(_compact(kinds), Dumper=_Dumper, sort_keys=False, width=120)}
     for name, rules in (
         ("scheduler-everywhere", rights.SCHEDULER),
         ("scheduler-at-home", rights.SCHEDULER_AT_HOME),

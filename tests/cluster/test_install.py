@@ -15,6 +15,7 @@ from allhands.api.volcano.queue import QUEUE
 from allhands.cli import root
 from allhands.measure.processes import wait_until
 from allhands.runtime.installation.places import COLLECTIONS
+from allhands.runtime.installing import KINDS
 from tests.controlplane import ControlPlane
 from tests.helm import CHART, Helm
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)  # some machines are slow, and namespaces take their time to go
 WITHIN_SECONDS = 120
+CRDS = [f"customresourcedefinition.apiextensions.k8s.io/{kind.name}" for kind in KINDS]
 FOLLOWED = "customresourcedefinitions,namespaces,clusterroles,clusterrolebindings"
 SHARED = "--namespace=shared"
 """A namespace that is not ours, so that nothing has to wait until it is gone."""
@@ -225,9 +227,7 @@ def test_queues_of_people_are_not_deleted_unasked(empty: Cluster) -> None:
     empty.kubectl("delete", "configmap", "precious", "-n", "allhands-system")
     assert "customresourcedefinition" not in str(empty.allhands("uninstall", "--keep-kinds"))
     assert "team-a" in empty.kubectl("get", "queues", "-o", "name")
-    assert empty.allhands("uninstall", "--purge") == {
-        f"customresourcedefinition.apiextensions.k8s.io/{QUEUE.name}": "deleted"
-    }
+    assert empty.allhands("uninstall", "--purge") == dict.fromkeys(CRDS, "deleted")
 
 
 def test_what_belongs_to_others_is_used_and_not_changed(empty: Cluster) -> None:
@@ -252,7 +252,7 @@ def test_what_belongs_to_others_is_used_and_not_changed(empty: Cluster) -> None:
 
 def test_only_kinds_are_enough_for_a_scheduler_outside(empty: Cluster) -> None:
     done = empty.allhands("install", "--kinds-only", "--wait", "--timeout=60s")
-    assert done == {f"customresourcedefinition.apiextensions.k8s.io/{QUEUE.name}": "created"}
+    assert done == dict.fromkeys(CRDS, "created")
 
 
 def test_waiting_in_vain_says_what_is_missing(empty: Cluster) -> None:
@@ -285,8 +285,7 @@ def test_a_release_of_the_chart_is_helms_to_change_and_to_remove(empty: Cluster)
     scheduler = ("get", "deployment/allhands-scheduler", "-n", "allhands-system", "-o", "json")
     assert json.loads(empty.kubectl(*scheduler))["spec"]["replicas"] == 3
     empty.helm("uninstall", "allhands", "--namespace=default")
-    crd = f"customresourcedefinition.apiextensions.k8s.io/{QUEUE.name}"
-    wait_until(lambda: empty.names() == before | {crd}, 60, "the end of the release")
+    wait_until(lambda: empty.names() == before | set(CRDS), 60, "the end of the release")
     # What Helm has left behind is ours to use and to remove.
-    assert empty.allhands("install", "--kinds-only") == {crd: "configured"}
-    assert empty.allhands("uninstall") == {crd: "deleted"}
+    assert empty.allhands("install", "--kinds-only") == dict.fromkeys(CRDS, "configured")
+    assert empty.allhands("uninstall") == dict.fromkeys(CRDS, "deleted")

@@ -15,7 +15,7 @@ from allhands.api.volcano.queue import QUEUE
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
 from allhands.measure.processes import wait_until
-from allhands.runtime.installing import install_kinds
+from allhands.runtime.installing import KINDS, install_kinds
 from tests.unit.server.background import Background
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def kubectl(
         kubectl = Kubectl(real_tools / "kubectl", control_plane.kubeconfig, home)
         yield kubectl
         # Others use this server too, and compare what it serves.
-        kubectl("delete", "crd", QUEUE.name, "--wait=true", "--ignore-not-found")
+        kubectl("delete", "crd", *(kind.name for kind in KINDS), "--wait=true", "--ignore-not-found")
         wait_until(lambda: QUEUE.group not in kubectl("get", "--raw", "/apis"), 60, "the end of the kind")
     else:
         with Background(home / "server") as server:

@@ -16,6 +16,7 @@ from allhands.api.builtin import (
     core,
     definitions,
     endpointslice,
+    networking,
     nodes,
     pods,
     policy,
@@ -47,6 +48,7 @@ _RULES: Mapping[str, Rules] = (
     | storage.RULES
     | runtimeclass.RULES
     | endpointslice.RULES
+    | networking.RULES
 )
 
 _POD_FIELDS = (
@@ -314,6 +316,14 @@ def _workloads() -> list[Kind]:
             selectable=("status.successful",),
             select=_select_job,
             orphans_by_default=True,
+        ),
+        _kind(
+            "networking.k8s.io",
+            "v1",
+            "NetworkPolicy",
+            "networkpolicies",
+            short_names=("netpol",),
+            has_generation=True,
         ),
         _kind(
             "policy",

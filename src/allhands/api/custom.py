@@ -80,9 +80,6 @@ class CustomRules:
         self._schema = schema
         self._has_status = "status" in subresources
         self._scale: Manifest = subresources.get("scale") or {}
-        self._lists = reduced(schema, "x-kubernetes-list-type", ("set", "map"))
-        self._resources = reduced(schema, "x-kubernetes-embedded-resource")
-        self._has_expressions = reduced(schema, "x-kubernetes-validations") is not None
 
     def rules(self) -> Rules:
         return Rules(
@@ -91,6 +88,18 @@ class CustomRules:
             validate_update=self._validate_update,
             validate_status=self._validate_status,
         )
+
+    @functools.cached_property
+    def _lists(self) -> Manifest | None:
+        return reduced(self._schema, "x-kubernetes-list-type", ("set", "map"))
+
+    @functools.cached_property
+    def _resources(self) -> Manifest | None:
+        return reduced(self._schema, "x-kubernetes-embedded-resource")
+
+    @functools.cached_property
+    def _has_expressions(self) -> bool:
+        return reduced(self._schema, "x-kubernetes-validations") is not None
 
     @functools.cached_property
     def _values(self) -> ValueSchema:

@@ -6,11 +6,13 @@ by hand. Everything a server would fill in is said, so that what is stored equal
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from allhands.api.kinds import Resource
+from allhands.api.schema.generated import remember
 from allhands.api.schema.of_structs import schema_of
 
 if TYPE_CHECKING:
@@ -78,16 +80,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     deprecation: str = ""
 
     def manifest(self) -> Manifest:
-        schema = schema_of(self.type)
-        own = {name: it for name, it in (schema.get("properties") or {}).items() if name not in _ENVELOPE}
-        schema["properties"] = _ENVELOPE | own
-        if "required" in schema:
-            schema["required"] = [name for name in schema["required"] if name not in _ENVELOPE]
         version: Manifest = {
             "name": self.name,
             "served": self.served,
             "storage": self.stored,
-            "schema": {"openAPIV3Schema": {key: value for key, value in schema.items() if value != []}},
+            "schema": {"openAPIV3Schema": msgspec.json.decode(_schema_text(self.type))},
         }
         if self.deprecation:
             version |= {"deprecated": True, "deprecationWarning": self.deprecation}
@@ -109,6 +106,19 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
             if self.scale.label_selector:
                 found["scale"]["labelSelectorPath"] = self.scale.label_selector
         return found
+
+
+@functools.cache
+def _schema_text(type: type[msgspec.Struct]) -> bytes:
+    """The schema of a whole object. Kept as a text: everybody gets one of their own, and making it takes longer."""
+    schema = schema_of(type)
+    own = {name: it for name, it in (schema.get("properties") or {}).items() if name not in _ENVELOPE}
+    schema["properties"] = _ENVELOPE | own
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in _ENVELOPE]
+    schema = {key: value for key, value in schema.items() if value != []}
+    remember(schema)
+    return msgspec.json.encode(schema)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):

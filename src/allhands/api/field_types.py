@@ -37,6 +37,10 @@ QuantityText = Annotated[
 ResourceList = dict[str, QuantityText]
 """Resource name -> amount."""
 
+SUBDOMAIN_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+ObjectName = Annotated[str, Meta(max_length=253, pattern=SUBDOMAIN_PATTERN)]
+"""The name of an object of most kinds."""
+
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """A point in time, in RFC 3339."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from allhands.compose.admission import WEBHOOKS
 from allhands.compose.machine import RandomIds, SystemClock
 from allhands.compose.nodes import NodeSize, add_node, node_manifests
 from allhands.compose.system import System
@@ -22,6 +23,7 @@ from allhands.server.process_metrics import measure_process
 from allhands.server.serve import serving
 from allhands.server.tls import server_tls, write_private
 from allhands.store import InProcessObjects, Store
+from allhands.store.admission import NO_WEBHOOKS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -82,7 +84,7 @@ async def _running(
     folder: Path, nodes: int, size: NodeSize, host: str, port: int, system: SystemOptions | None
 ) -> AsyncIterator[EmbeddedCluster]:
     clock = SystemClock()
-    store = Store(clock, RandomIds())
+    store = Store(clock, RandomIds(), webhooks=NO_WEBHOOKS if system is None else WEBHOOKS)
     objects = InProcessObjects(store)
     for number, manifest in enumerate(node_manifests(nodes, size, store.now())):
         await add_node(objects, manifest)

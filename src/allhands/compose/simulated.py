@@ -14,7 +14,9 @@ import msgspec
 
 from allhands.api.errors import StatusError
 from allhands.api.volcano.queue import DEFAULT, QUEUE
+from allhands.compose.admission import WEBHOOKS
 from allhands.compose.system import SystemOptions, system_parts
+from allhands.runtime.keys import keys_from
 from allhands.sim.faults import NONE
 from allhands.sim.identifiers import SeededIds
 from allhands.sim.supervision import Part
@@ -36,7 +38,7 @@ class SimulatedCluster:
     def __init__(self, loop: VirtualTimeLoop, seed: int, options: SystemOptions, faults: Faults) -> None:
         self.clock = VirtualClock(loop)
         ids = SeededIds(seed)
-        self.store = Store(self.clock, ids)
+        self.store = Store(self.clock, ids, webhooks=WEBHOOKS)
         self.objects = InProcessObjects(self.store)
         self._kubelets: SimulatedKubelets | None = None
         self._dead_nodes: dict[str, None] = {}
@@ -112,7 +114,8 @@ def simulate(
     async def main() -> T:
         chosen = options or SystemOptions(seed=seed)
         honest = msgspec.structs.replace(chosen.scheduler, survives=False)
-        chosen = msgspec.structs.replace(chosen, scheduler=honest)
+        keys = keys_from(random.Random(f"keys {seed}"))  # noqa: S311
+        chosen = msgspec.structs.replace(chosen, scheduler=honest, new_keys=keys)
         cluster = SimulatedCluster(loop, seed, chosen, NONE if faults == NONE else faults)
         return await cluster.run(scenario(cluster))
 

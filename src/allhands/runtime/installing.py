@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from allhands.api.definitions import DEFINITIONS, MANAGED_BY, OURS, Definition
 from allhands.api.errors import StatusError
+from allhands.api.volcano.kinds import VOLCANO_KINDS
 from allhands.api.volcano.queue import DEFAULT, QUEUE, ROOT
 from allhands.ports import WriteOptions
 from allhands.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from allhands.api.document import Manifest
     from allhands.ports import Objects
 
-KINDS: Final[tuple[Definition, ...]] = (QUEUE,)
+KINDS: Final[tuple[Definition, ...]] = VOLCANO_KINDS
 """The visible list of the kinds that we bring."""
 READY_SECONDS: Final = 60.0
 NOT_FOUND: Final = 404
@@ -55,20 +56,26 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Definition(msgspec.Struct, frozen=True):
-    """A stored CustomResourceDefinition."""
+    """A stored CustomResourceDefinition. Its spec is long, and is opened only if it may be another one."""
 
     metadata: _Meta = _Meta()
-    spec: dict[str, Any] = {}
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: _Status = _Status()
 
     def condition(self, type: str) -> _Condition:
         return next((it for it in self.status.conditions or () if it.type == type), _Condition())
 
 
-async def install_kinds(objects: Objects, *, timeout_seconds: float = READY_SECONDS) -> None:
+async def install_kinds(
+    objects: Objects, *, timeout_seconds: float = READY_SECONDS, kinds: Sequence[Definition] = KINDS
+) -> None:
     """All kinds are served and the queues `root` and `default` exist; or an InstallError after so long."""
-    for definition in KINDS:
-        await _insist(f"the kind {definition.name}", timeout_seconds, lambda it=definition: _define(objects, it))  # type: ignore[misc]
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for definition in kinds:
+                tasks.create_task(_serve(objects, definition, timeout_seconds), name=definition.name)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
     for manifest in first_queues():
         name = manifest["metadata"]["name"]
         await _insist(f"the queue {name}", timeout_seconds, lambda it=manifest: _add_queue(objects, it))  # type: ignore[misc]
@@ -102,20 +109,36 @@ async def _insist(what: str, timeout_seconds: float, attempt: Callable[[], Await
         await asyncio.sleep(pause)
 
 
-async def _define(objects: Objects, definition: Definition) -> str:
-    wanted = definition.manifest()
+class _Bringing(msgspec.Struct):
+    """A kind on its way into a cluster."""
+
+    definition: Definition
+    wanted: Manifest
+    right: bytes = b""
+    """A spec that was found to be the wanted one, as the server writes it."""
+
+
+async def _serve(objects: Objects, definition: Definition, timeout_seconds: float) -> None:
+    kind = _Bringing(definition, definition.manifest())
+    await _insist(f"the kind {definition.name}", timeout_seconds, lambda: _define(objects, kind))
+
+
+async def _define(objects: Objects, kind: _Bringing) -> str:
+    definition, wanted = kind.definition, kind.wanted
     try:
         found = (await objects.get(DEFINITIONS, definition.name)).decode(_Definition)
     except StatusError as refusal:
         if refusal.code != NOT_FOUND:
             raise
         found = (await objects.create(DEFINITIONS, wanted, options=_OPTIONS)).decode(_Definition)
+        kind.right = bytes(found.spec)
     if (found.metadata.labels or {}).get(MANAGED_BY) != OURS:
         _LOG.info("%s is defined by somebody else and is used as it is", definition.name)
-    elif found.spec != wanted["spec"]:
-        wanted["metadata"]["resourceVersion"] = found.metadata.resource_version
-        await objects.update(DEFINITIONS, definition.name, wanted, options=_OPTIONS)
+    elif bytes(found.spec) != kind.right and msgspec.json.decode(found.spec) != wanted["spec"]:
+        metadata = wanted["metadata"] | {"resourceVersion": found.metadata.resource_version}
+        await objects.update(DEFINITIONS, definition.name, wanted | {"metadata": metadata}, options=_OPTIONS)
         return "it was renewed just now"  # the server needs a moment until it serves what it has stored
+    kind.right = bytes(found.spec)
     if found.condition("NamesAccepted").status == "False":
         return found.condition("NamesAccepted").message
     return "" if found.condition("Established").status == "True" else "it is not established yet"

@@ -1,25 +1,31 @@
 """What the server does to a new object because of other objects: the default admission of a Kubernetes server.
 
 Namespaces must exist and live, priority classes are looked up, default tolerations, taints and protection finalizers
-are added. Each step is small and in the order of the real chain; a step refuses by raising a `StatusError`.
+are added. Each step is small and in the order of the real chain; a step refuses by raising a `StatusError`. A cluster
+that brings webhooks for custom kinds gives the store their functions, which run here as if the webhook were always up.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from allhands.api.errors import StatusError, no_such_object, not_allowed
+from allhands.api.errors import StatusError, invalid_object, no_such_object, not_allowed
+from allhands.api.volcano.surroundings import QueueFacts, Surroundings, queue_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from allhands.api.document import Manifest
+    from allhands.api.errors import FieldError
     from allhands.api.kinds import Kind
+    from allhands.api.volcano.admission import Admission
     from allhands.store.record import Record
 
 NAMESPACES_THAT_STAY = frozenset({"default", "kube-system", "kube-public"})
 DEFAULT_TOLERATION_SECONDS = 300
 SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+NO_WEBHOOKS: Mapping[tuple[str, str], Admission] = {}
 _UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
@@ -31,12 +37,18 @@ class Lookup:
         find: Callable[[str, str, str, str], Record | None],
         every: Callable[[str, str], list[Manifest]],
         version: Callable[[str, str], int],
+        records: Callable[[str, str], Iterable[Record]],
+        webhooks: Mapping[tuple[str, str], Admission],
     ) -> None:
         self.record = find
         """(group, plural, namespace, name) -> the object, undecoded."""
         self.every = every
         """(group, plural) -> all objects."""
         self._version = version
+        self._records = records
+        self.webhooks = webhooks
+        """By group and kind, who admits objects of custom kinds."""
+        self._queues: dict[str, tuple[int, QueueFacts]] = {}
         self._default_class: tuple[int, Manifest | None] = (-1, None)
 
     def default_priority_class(self) -> Manifest | None:
@@ -52,18 +64,67 @@ class Lookup:
         record = self.record(group, plural, namespace, name)
         return None if record is None else record.manifest()
 
+    @functools.cached_property
+    def around(self) -> Surroundings:
+        """What the rules of our own kinds may ask."""
+        return Surroundings(queues=self._queue_facts, namespace_annotations=self._namespace_annotations)
+
+    def _queue_facts(self) -> Mapping[str, QueueFacts]:
+        """Of all queues; only those that have changed are read again."""
+        known, self._queues = self._queues, {}
+        for record in self._records("scheduling.volcano.sh", "queues"):
+            name = record.key[1]
+            before = known.get(name)
+            fresh = before is None or before[0] != record.version
+            self._queues[name] = (record.version, queue_facts(record.manifest())) if fresh else before  # type: ignore[assignment]
+        return {name: facts for name, (_, facts) in self._queues.items()}
+
+    def _namespace_annotations(self, namespace: str) -> Mapping[str, str]:
+        found = self.manifest("", "namespaces", "", namespace)
+        return {} if found is None else found["metadata"].get("annotations") or {}
+
 
 def admit_create(kind: Kind, document: Manifest, lookup: Lookup) -> None:
     """Completes or refuses a new object, before it is validated. Its namespace was looked at before."""
     step = _STEPS.get((kind.group, kind.kind))
     if step is not None:
         step(document, lookup)
+    elif kind.custom and (webhook := lookup.webhooks.get((kind.group, kind.kind))) is not None:
+        webhook.complete(document, lookup.around)
 
 
 def admit_valid(kind: Kind, document: Manifest, lookup: Lookup) -> None:
     """Refuses a new object that is valid in itself, for the sake of others."""
     if (kind.group, kind.kind) == ("scheduling.k8s.io", "PodGroup"):
         _check_workload(document, lookup)
+    elif kind.custom and (webhook := lookup.webhooks.get((kind.group, kind.kind))) is not None:
+        _refuse(kind, document, webhook.create_errors(document, lookup.around))
+
+
+def admit_custom_update(kind: Kind, new: Manifest, lookup: Lookup) -> None:
+    """Completes a changed object of a custom kind, before it is validated."""
+    webhook = lookup.webhooks.get((kind.group, kind.kind)) if kind.custom else None
+    if webhook is not None and webhook.completes_updates:
+        webhook.complete(new, lookup.around)
+
+
+def admit_valid_update(kind: Kind, new: Manifest, old: Manifest, lookup: Lookup) -> None:
+    """Refuses a changed object that is valid in itself."""
+    if kind.custom and (webhook := lookup.webhooks.get((kind.group, kind.kind))) is not None:
+        _refuse(kind, new, webhook.update_errors(new, old, lookup.around))
+
+
+def admit_delete(kind: Kind, record: Record, lookup: Lookup) -> None:
+    """Refuses the end of an object that others need."""
+    if kind.custom and (webhook := lookup.webhooks.get((kind.group, kind.kind))) is not None:
+        why = webhook.deletion_error(record.manifest(), lookup.around)
+        if why:
+            raise not_allowed(kind.group, kind.resource.plural, record.key[1], why)
+
+
+def _refuse(kind: Kind, document: Manifest, errors: list[FieldError]) -> None:
+    if errors:
+        raise invalid_object(kind.group, kind.kind, document["metadata"].get("name", ""), errors)
 
 
 def admit_namespace(kind: Kind, document: Manifest, lookup: Lookup) -> None:

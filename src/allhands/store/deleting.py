@@ -15,7 +15,7 @@ from allhands.api.errors import StatusError, conflict, no_such_object
 from allhands.api.kinds import Resource
 from allhands.api.schema import timestamps
 from allhands.ports import DEFAULT_DELETE, Deleted, DeleteOptions, Document, Page, Query
-from allhands.store.admission import NAMESPACES_THAT_STAY
+from allhands.store.admission import NAMESPACES_THAT_STAY, admit_delete
 from allhands.store.collection import Filter
 from allhands.store.record import make_record, shown
 
@@ -54,6 +54,7 @@ def delete(store: Store, kind: Kind, name: str, namespace: str, options: DeleteO
             f'namespaces "{name}" is forbidden: this namespace may not be deleted',
             {"name": name, "kind": "namespaces"},
         )
+    admit_delete(kind, record, store.lookup)
     deleted = delete_record(store, collection, record, options)
     if kind.storage is None:
         return deleted
@@ -198,5 +199,6 @@ def delete_all(store: Store, kind: Kind, query: Query, options: DeleteOptions) -
     collection = store.collection(kind)
     records, _ = collection.page(Filter(kind, query), 0, None, None)
     for record in records:
+        admit_delete(kind, record, store.lookup)
         delete_record(store, collection, record, options)
     return Page([shown(kind, record.raw) for record in records], str(store.version))

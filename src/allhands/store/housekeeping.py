@@ -42,6 +42,8 @@ class Housekeeper:
         self._ending_namespaces: set[str] = set()
         self._kept: dict[str, None] = {}
         """Objects that are to go and were in use when last looked at."""
+        self._served: dict[str, int] = {}
+        """By name of a definition, the version of it that was made into kinds."""
         self._wake: asyncio.Event | None = None
         self._handlers: dict[str, Callable[[str], None]] = {
             "dependents": self._see_dependents,
@@ -202,6 +204,9 @@ class Housekeeper:
         """A custom resource definition that came, changed or went."""
         definitions = self._store.collection(self._store.kind(DEFINITIONS))
         record = definitions.get(("", name))
+        if record is not None and self._served.get(name) == record.version:
+            return  # it is our own note that its kinds are served
+        self._served.pop(name, None)
         plural, _, group = name.partition(".")
         served = {
             kind.resource for kind in self._store.kinds.all() if kind.group == group and kind.resource.plural == plural
@@ -224,7 +229,7 @@ class Housekeeper:
         def establish(definition: Manifest) -> None:
             definition["status"] = established_status(definition, self._store.now())
 
-        change(self._store, definitions, record, establish)
+        self._served[name] = change(self._store, definitions, record, establish).version
 
     def _end_custom_objects(self, served: set[Resource]) -> None:
         for collection in self._store.collections():

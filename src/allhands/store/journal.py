@@ -59,6 +59,8 @@ class Journal:
         self._is_telling = False
         self._loop: asyncio.AbstractEventLoop | None = None
         """That of the followers."""
+        self._since: tuple[int, int, list[Change]] = (0, 0, [])
+        """The last answer of `since`, with the positions that it is from and to: followers ask for the same."""
         self.first_position = 0
         """The position of the oldest change still held. Positions never repeat."""
         self.floor_version = start_version
@@ -114,6 +116,17 @@ class Journal:
         """The change at a position that has not left the window; None if it is still to come."""
         changes, place = self._changes, position - self.first_position
         return changes[place] if place < len(changes) else None
+
+    def since(self, position: int) -> list[Change]:
+        """All from a position on that has not left the window; nobody may change the list."""
+        end = self.end_position
+        if position >= end:
+            return []
+        first, last, changes = self._since
+        if first != position or last != end:
+            changes = [self._changes[place - self.first_position] for place in range(position, end)]
+            self._since = (position, end, changes)
+        return changes
 
     def undone_to(self, version: int) -> dict[tuple[str, str], Record | None]:
         """What changed since `version`: for each such object its record back then, None if there was none."""

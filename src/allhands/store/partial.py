@@ -50,8 +50,9 @@ def _stands(metadata: Any, record: Record) -> bool:
     """Whether what the patch says of the object's identity is so, and it says nothing else about metadata."""
     if not isinstance(metadata, dict) or not metadata.keys() <= _PRECONDITIONS:
         return False
-    version = metadata.get("resourceVersion", str(record.version))
-    return bool(metadata.get("uid", record.uid) == record.uid and version == str(record.version))
+    if "resourceVersion" in metadata and metadata["resourceVersion"] != str(record.version):
+        return False
+    return bool(metadata.get("uid", record.uid) == record.uid)
 
 
 def patch_status(

@@ -29,7 +29,7 @@ _NO_LABELS: dict[str, str] = {}
 class Record:
     """An object at one version."""
 
-    __slots__ = ("_head", "fields", "key", "labels", "owners", "raw", "uid", "version")
+    __slots__ = ("_head", "_is_marked", "fields", "key", "labels", "owners", "raw", "uid", "version")
 
     def __init__(
         self,
@@ -40,7 +40,10 @@ class Record:
         labels: dict[str, str],
         fields: Fields,
         owners: tuple[str, ...],
+        *,
+        is_marked: bool | None = None,
     ) -> None:
+        """`is_marked`: see there; None where its text has to be asked."""
         self.key = key
         self.uid = uid
         self.version = version
@@ -50,11 +53,14 @@ class Record:
         self.owners = owners
         """The uids of the owners."""
         self._head: Head | None = None
+        self._is_marked = is_marked
 
     @property
     def is_marked(self) -> bool:
         """Whether somebody asked for its deletion."""
-        return _MARK in self.raw and "deletionTimestamp" in self.manifest()["metadata"]
+        if self._is_marked is None:
+            self._is_marked = _MARK in self.raw and "deletionTimestamp" in self.manifest()["metadata"]
+        return self._is_marked
 
     @property
     def head(self) -> Head:

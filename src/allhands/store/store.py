@@ -12,7 +12,7 @@ from allhands.api.catalog import builtin_kinds
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Kind, KindRegistry, Resource
 from allhands.api.schema import timestamps
-from allhands.store.admission import Lookup
+from allhands.store.admission import NO_WEBHOOKS, Lookup
 from allhands.store.bootstrap import first_objects
 from allhands.store.collection import Collection
 from allhands.store.housekeeping import Housekeeper
@@ -23,21 +23,30 @@ from allhands.store.writing import create
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allhands.api.document import Manifest
+    from allhands.api.volcano.admission import Admission
     from allhands.ports import Clock, Ids
     from allhands.store.record import Fields, Key
 
 
-_LOOKED_UP_VERSIONS = {"workloads": "v1alpha2"}
+_LOOKED_UP_VERSIONS = {"workloads": "v1alpha2", "queues": "v1beta1"}
 """The versions of the kinds that admission asks for, where they are not v1."""
 
 
 class Store:
-    """Everything a cluster knows, in memory, owned by one thread."""
+    """Everything a cluster knows, in memory, owned by one thread. `webhooks` admit objects of custom kinds; without
+    them it is a bare API server."""
 
-    def __init__(self, clock: Clock, ids: Ids, *, window: int = DEFAULT_WINDOW) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        ids: Ids,
+        *,
+        window: int = DEFAULT_WINDOW,
+        webhooks: Mapping[tuple[str, str], Admission] = NO_WEBHOOKS,
+    ) -> None:
         self.clock = clock
         self.ids = ids
         self.window = window
@@ -49,7 +58,7 @@ class Store:
         self._by_owner: dict[str, dict[str, tuple[Collection, Key]]] = {}
         self._second: tuple[datetime.datetime | None, str] = (None, "")
         self.memo = SpecMemo(self)
-        self.lookup = Lookup(self._find, self._every, self._version_of)
+        self.lookup = Lookup(self._find, self._every, self._version_of, self._records, webhooks)
         self.housekeeper = Housekeeper(self)
         for resource, document in first_objects():
             create(self, self.kind(resource), document, document["metadata"].get("namespace", ""))
@@ -99,9 +108,12 @@ class Store:
         return self._take_in(collection, old, new)
 
     def commit_text(self, collection: Collection, old: Record, text: Callable[[int], bytes], fields: Fields) -> Record:
-        """The same, of an object whose name, labels and owners stay; `text` is what is stored, given the version."""
+        """The same, of an object whose name, labels and owners stay, and which nobody has asked to be deleted; `text`
+        is what is stored, given the version."""
         self.version += 1
-        new = Record(old.key, old.uid, self.version, text(self.version), old.labels, fields, old.owners)
+        new = Record(
+            old.key, old.uid, self.version, text(self.version), old.labels, fields, old.owners, is_marked=False
+        )
         return self._take_in(collection, old, new)
 
     def _take_in(self, collection: Collection, old: Record | None, new: Record | None) -> Record:
@@ -166,5 +178,7 @@ class Store:
         return 0 if collection is None else collection.version
 
     def _every(self, group: str, plural: str) -> list[Manifest]:
-        collection = self._collections.get(Resource(group, "v1", plural))
-        return [] if collection is None else [record.manifest() for record in collection]
+        return [record.manifest() for record in self._records(group, plural)]
+
+    def _records(self, group: str, plural: str) -> Iterable[Record]:
+        return self._collections.get(Resource(group, _LOOKED_UP_VERSIONS.get(plural, "v1"), plural)) or ()

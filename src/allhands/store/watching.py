@@ -101,17 +101,18 @@ class StoreWatch:
 
     def _drain(self, take: Callable[[Event], None]) -> None:
         """What `poll` gives, one after the other, without asking everything anew for each."""
-        journal = self._collection.journal
+        journal, sees_all, after = self._collection.journal, self._sees_all, self._after_version
         if self._initial_version is None and not self._ended:
-            while self._position >= journal.first_position and (change := journal.at(self._position)) is not None:
-                self._position += 1
-                self._version = change.version
-                event = self._event(change)
-                if event is None:
-                    self._skipped += 1
-                else:
-                    self._skipped = 0
-                    take(event)
+            while self._position >= journal.first_position and (changes := journal.since(self._position)):
+                for change in changes:
+                    self._position += 1
+                    self._version = change.version
+                    event = change.event if sees_all and change.version > after else self._event(change)
+                    if event is None:
+                        self._skipped += 1
+                    else:
+                        self._skipped = 0
+                        take(event)
         while (event := self.poll()) is not None:
             take(event)
 

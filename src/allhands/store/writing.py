@@ -27,7 +27,14 @@ from allhands.api.names import path_segment_name
 from allhands.api.rules import never
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
 from allhands.store import bodies
-from allhands.store.admission import admit_create, admit_namespace, admit_update, admit_valid
+from allhands.store.admission import (
+    admit_create,
+    admit_custom_update,
+    admit_namespace,
+    admit_update,
+    admit_valid,
+    admit_valid_update,
+)
 from allhands.store.envelope import closed, in_order, opened, stored
 from allhands.store.record import Record, answered, make_record
 
@@ -240,9 +247,13 @@ def replace(
     old = record.manifest() | {"apiVersion": kind.api_version}
     if _NULL in record.raw:
         old = kind.shape.worked_form(old)
+    if not subresource:
+        admit_custom_update(kind, new, store.lookup)
     errors = (_update_status if subresource == "status" else _update_object)(kind, new, old)
     if errors:
         _refuse_if(kind, new, errors)
+    if not subresource:
+        admit_valid_update(kind, new, old, store.lookup)
     if new == old:
         return answered(kind, record, warnings)
     return put(store, kind, record, new, warnings, options, finished=False)

@@ -14,6 +14,7 @@ import msgspec
 
 from allhands.dialects.groups import GroupRecord, job_group_name
 from allhands.model.group_status import NO_STATUS, GroupStatus
+from allhands.views.picture import API_GROUPS, JOB, VCJOB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_QUEUE: Final = "default"
 """Who names no queue is in this one, if there is one."""
 
-GroupKind = Literal["job", "podgroup", "pod"]
+GroupKind = Literal["job", "vcjob", "podgroup", "pod"]
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -57,13 +58,14 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def full_kind(self) -> str:
         """As the API's own tools print it."""
-        return f"{self.kind}.{self.api_group}" if self.api_group else self.kind
+        kind = self.kind if self.job is None else JOB
+        return f"{kind}.{self.api_group}" if self.api_group else kind
 
     @property
     def api_group(self) -> str:
         if self.kind == "podgroup" and self.pod_group is not None:
             return self.pod_group.api_group
-        return "batch" if self.kind == "job" else ""
+        return "" if self.job is None else API_GROUPS[self.job.kind]
 
     @property
     def status(self) -> GroupStatus:
@@ -85,7 +87,7 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def keys(self) -> tuple[str, ...]:
         """The names by which the scheduler speaks of it, in reasons about others."""
-        names = [job_group_name(self.name)] if self.kind == "job" else []
+        names = [job_group_name(self.name)] if self.kind == JOB else []
         if self.pod_group is not None:
             names.append(self.pod_group.record.group_name)
         return (*(f"{self.namespace}/{name}" for name in names), *(f"{self.namespace}/pod:{it}" for it in self._names))
@@ -105,10 +107,15 @@ def groups_of(picture: Picture, *, bare_pods: bool = False) -> list[Group]:
     spoken_for: set[tuple[str, str]] = set()
     for job in picture.jobs:
         namespace, name = job.record.namespace, job.record.name
-        pods = by_job.get((namespace, name), [])
-        named = job.group_name or next((it.record.group_name for it in pods if it.record.group_name), "")
+        if job.kind == VCJOB:
+            pods, named = by_group.get((namespace, job.group_name), []), job.group_name
+            is_its_own = True
+        else:
+            pods = by_job.get((namespace, name), [])
+            named = job.group_name or next((it.record.group_name for it in pods if it.record.group_name), "")
+            is_its_own = all(it.record.job_name == name for it in by_group.get((namespace, named), ()))
         pod_group = pod_groups.get((namespace, named))
-        if pod_group is not None and all(it.record.job_name == name for it in by_group.get((namespace, named), ())):
+        if pod_group is not None and is_its_own:
             spoken_for.add((namespace, named))
         found.append(_of_job(job, tuple(pods), pod_group, queues))
     for key, pod_group in pod_groups.items():
@@ -116,11 +123,12 @@ def groups_of(picture: Picture, *, bare_pods: bool = False) -> list[Group]:
             shares_name = same_name[pod_group.record.namespace, pod_group.record.name] > 1
             found.append(_of_pod_group(pod_group, tuple(by_group.get(key, ())), queues, shares_name=shares_name))
     if bare_pods:
-        known = {(it.record.namespace, it.record.name) for it in picture.jobs}
+        known = {(it.record.namespace, it.record.name) for it in picture.jobs if it.kind == JOB}
         found.extend(of_pod(it, queues) for it in alone)
+        of_jobs = {(it.record.namespace, it.group_name) for it in picture.jobs if it.kind == VCJOB}
         orphans = (pods for key, pods in by_job.items() if key not in known)
         found.extend(of_pod(it, queues) for pods in orphans for it in pods)
-        unheard = (pods for key, pods in by_group.items() if key not in pod_groups)
+        unheard = (pods for key, pods in by_group.items() if key not in pod_groups and key not in of_jobs)
         found.extend(of_pod(it, queues) for pods in unheard for it in pods if not it.record.job_name)
     return sorted(found, key=lambda it: (it.namespace, it.kind, it.name, it.api_group))
 
@@ -130,7 +138,7 @@ def groups_named(picture: Picture, namespace: str, kind: str, name: str, api_gro
     name of its PodGroup too, where no PodGroup that stands for itself does."""
     here = [it for it in groups_of(picture) if it.namespace == namespace]
     found = [it for it in here if it.name == name and kind in ("", it.kind) and api_group in ("", it.api_group)]
-    if found or kind == "job":
+    if found or kind in API_GROUPS:
         return found
     return [
         it
@@ -171,7 +179,7 @@ def _of_job(
     else:
         known = queues.get(queue)
         is_gang = known is not None and known.record is not None and known.record.gang_by_default
-    return Group("job", job.record, pods, job, pod_group, queue, is_gang)
+    return Group(job.kind, job.record, pods, job, pod_group, queue, is_gang)
 
 
 def _of_pod_group(

@@ -6,7 +6,7 @@ never hides the others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -30,10 +30,18 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: Timestamp | None = None
 
 
+JobKind = Literal["job", "vcjob"]
+"""The Jobs of Kubernetes and those of Volcano, by the words in which their users ask for them."""
+JOB: Final = "job"
+VCJOB: Final = "vcjob"
+API_GROUPS: Final[dict[JobKind, str]] = {JOB: "batch", VCJOB: "batch.volcano.sh"}
+
+
 class JobSeen(msgspec.Struct, frozen=True):
-    """A batch/v1 Job. `group_name` is the native PodGroup that its template names."""
+    """A Job. `group_name` is the PodGroup that its template names, or that is made for it."""
 
     record: GroupRecord
+    kind: JobKind = JOB
     completions: int | None = None
     active: int = 0
     ready: int = 0
@@ -47,6 +55,10 @@ class JobSeen(msgspec.Struct, frozen=True):
     """How it ends is decided, and its last pods are on their way out."""
     verdict: str = ""
     """Why it failed."""
+    told: str = ""
+    """What it says itself about its waiting."""
+    phase: str = ""
+    """In the words of its kind, where that has phases."""
     group_name: str = ""
     scheduler_name: str = ""
 
@@ -164,7 +176,7 @@ def see_job(raw: bytes) -> JobSeen:
         is_complete="Complete" in ends,
         is_failed=failed is not None,
         is_ending=is_ending and not ends,
-        verdict=_joined(failed.reason, failed.message) if failed is not None else "",
+        verdict=joined(failed.reason, failed.message) if failed is not None else "",
         group_name=template.scheduling_group.pod_group_name if template.scheduling_group is not None else "",
         scheduler_name=template.scheduler_name,
     )
@@ -263,10 +275,10 @@ def see_pod(raw: bytes) -> PodSeen:
 
 def _trouble(status: _PodStatus, statuses: Sequence[_ContainerStatus]) -> str:
     if status.reason:
-        return _joined(status.reason, status.message)
+        return joined(status.reason, status.message)
     for it in statuses:
         if it.state.waiting is not None and it.state.waiting.reason not in _ORDINARY:
-            return _joined(it.state.waiting.reason, it.state.waiting.message or _ending(it.last_state.terminated))
+            return joined(it.state.waiting.reason, it.state.waiting.message or _ending(it.last_state.terminated))
     if status.phase != "Succeeded":
         for it in statuses:
             if it.state.terminated is not None and (it.state.terminated.exit_code or it.state.terminated.signal):
@@ -279,10 +291,11 @@ def _ending(ended: _Terminated | None) -> str:
         return ""
     how = f"was ended by signal {ended.signal}" if ended.signal else f"exited with code {ended.exit_code}"
     why = "" if ended.reason in ("", "Error", "Completed") else ended.reason
-    return _joined(f"{how} ({why})" if why else how, ended.message)
+    return joined(f"{how} ({why})" if why else how, ended.message)
 
 
-def _joined(reason: str, message: str) -> str:
+def joined(reason: str, message: str) -> str:
+    """Both on one line, as far as they are there."""
     return ": ".join(part for part in (reason, " ".join(message.split())) if part)
 
 

@@ -42,6 +42,9 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     """`why` is the sentence about what is in the way now ("" if nothing is); `told` is all that was said about it."""
 
     kind: str
+    """The word by which to ask for it."""
+    full_kind: str
+    """As the API's own tools print it."""
     api_group: str
     namespace: str
     name: str
@@ -87,6 +90,7 @@ def row_of(group: Group) -> GroupRow:
     is_over = state.is_over
     return GroupRow(
         kind=group.kind,
+        full_kind=group.full_kind,
         api_group=group.api_group,
         namespace=group.namespace,
         name=group.name,
@@ -239,9 +243,10 @@ def _why_waiting(group: Group, waiting: list[PodSeen]) -> _Words:
         said = next((it.record.status.said for it in waiting if it.record.status.said is not None), None)
     if said is not None:
         return _as_said(said, told)
+    told = told or (group.job.told if group.job is not None else "")
     if told:
         return "", told, told, None, {}
-    need = max(group.declared.size if group.kind == "job" else group.min_count, 1)
+    need = max(group.declared.size if group.job is not None else group.min_count, 1)
     if len(waiting) < need:
         return _standard(Reason.GANG_INCOMPLETE, have=len(waiting), need=need)
     return _NOTHING

@@ -85,8 +85,8 @@ def _facts(group: Group, row: GroupRow, now: int) -> list[tuple[str, str]]:
     is_counted = group.job is not None and row.completions and (row.succeeded or row.state.is_over)
     done = f"{row.succeeded} of {row.completions} succeeded" if is_counted else ""
     facts = [
-        ("Kind", f"PodGroup of {group.api_group}" if group.kind == "podgroup" else ""),
-        ("Phase", group.pod_group.record.written.phase if group.pod_group is not None else ""),
+        ("Kind", _kind(group)),
+        ("Phase", _phase(group)),
         ("Queue", row.queue or "none"),
         ("Pods", _pods_words(row)),
         ("Done", ", ".join(it for it in (done, f"{row.failed} failed" if row.failed else "") if it)),
@@ -106,6 +106,19 @@ def _facts(group: Group, row: GroupRow, now: int) -> list[tuple[str, str]]:
             end = row.started_at_seconds + expected
             facts.append(("Expected end", dated(end, ahead_text(end, now))))
     return facts
+
+
+def _kind(group: Group) -> str:
+    """Said where the word of its name does not say it."""
+    names = {"podgroup": "PodGroup", "vcjob": "Job"}
+    return f"{names[group.kind]} of {group.api_group}" if group.kind in names else ""
+
+
+def _phase(group: Group) -> str:
+    """In the word of its own kind."""
+    if group.job is not None and group.job.phase:
+        return group.job.phase
+    return group.pod_group.record.written.phase if group.pod_group is not None else ""
 
 
 def _pods_words(row: GroupRow) -> str:

@@ -54,11 +54,11 @@ def _cron_spec_errors(spec: Manifest, old_spec: Manifest | None) -> list[FieldEr
     if not spec.get("schedule"):
         errors.append(required("spec.schedule"))
     else:
-        errors += _schedule_errors(spec, old_spec)
+        errors += schedule_errors(spec, old_spec)
     errors += negatives(spec, ("startingDeadlineSeconds",), "spec")
     zone = spec.get("timeZone")
     if zone is not None and (old_spec is None or old_spec.get("timeZone") != zone):
-        errors += _time_zone_errors(zone)
+        errors += time_zone_errors(zone)
     policy = spec.get("concurrencyPolicy", "")
     if policy not in _CONCURRENCY_POLICIES:
         errors.append(not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY_POLICIES))
@@ -66,7 +66,7 @@ def _cron_spec_errors(spec: Manifest, old_spec: Manifest | None) -> list[FieldEr
     return errors + negatives(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
 
 
-def _schedule_errors(spec: Manifest, old_spec: Manifest | None) -> list[FieldError]:
+def schedule_errors(spec: Manifest, old_spec: Manifest | None) -> list[FieldError]:
     schedule = spec["schedule"]
     why = schedule_error(schedule)
     errors = [invalid("spec.schedule", schedule, why)] if why else []
@@ -80,7 +80,7 @@ def _schedule_errors(spec: Manifest, old_spec: Manifest | None) -> list[FieldErr
     return errors
 
 
-def _time_zone_errors(zone: str) -> list[FieldError]:
+def time_zone_errors(zone: str) -> list[FieldError]:
     if not zone:
         return [invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
     for part in zone.split("/"):

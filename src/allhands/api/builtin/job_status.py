@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NO_CONDITIONS: Final[frozenset[str]] = frozenset()
 _FINAL: Final = frozenset({"Complete", "Failed"})
+_MORE_THAN_COUNTED: Final = ("conditions", "startTime", "completionTime", "completedIndexes", "failedIndexes")
 _COUNTERS: Final = ("active", "succeeded", "failed", "ready", "terminating")
 
 
@@ -60,6 +61,8 @@ class _Change:
 
 
 def validate_job_status(new: Manifest, old: Manifest) -> list[FieldError]:
+    if (counting := _counting_errors(new, old)) is not None:
+        return counting
     change = _Change(new, old)
     if change.new == change.old:
         return []
@@ -71,6 +74,23 @@ def validate_job_status(new: Manifest, old: Manifest) -> list[FieldError]:
     errors += _pod_count_errors(change)
     errors += _success_errors(change)
     return errors + _transition_errors(change)
+
+
+def _counting_errors(new: Manifest, old: Manifest) -> list[FieldError] | None:
+    """The same where nothing but counters may have changed, which is nearly always so; else None."""
+    after, before = new.get("status") or {}, old.get("status") or {}
+    for field in _MORE_THAN_COUNTED:
+        if after.get(field) != before.get(field):
+            return None
+    if after.get("conditions"):
+        return None
+    if after == before:
+        return []
+    errors = negatives(after, _COUNTERS, "status")
+    errors += _uncounted_errors(after.get("uncountedTerminatedPods"))
+    if after.get("ready") != before.get("ready") or after.get("active") != before.get("active"):
+        errors += _ready_errors(after)
+    return errors + _decrease_errors(after, before, new.get("spec", {}))
 
 
 def _uncounted_errors(uncounted: Manifest | None) -> list[FieldError]:
@@ -198,12 +218,19 @@ def _first_overlap(completed: str, failed: str, completions: int) -> int | None:
 
 def _pod_count_errors(change: _Change) -> list[FieldError]:
     errors = []
-    terminating, ready = change.new.get("terminating", 0), change.new.get("ready", 0)
+    terminating = change.new.get("terminating", 0)
     if (change.finished_changed or change.differs("terminating")) and terminating > 0 and change.finished:
         errors.append(invalid("status.terminating", terminating, "terminating>0 is invalid for finished job"))
-    if "ready" in change.new and change.differs("ready", "active") and ready > change.new.get("active", 0):
-        errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
+    if change.differs("ready", "active"):
+        errors += _ready_errors(change.new)
     return errors
+
+
+def _ready_errors(status: Manifest) -> list[FieldError]:
+    ready = status.get("ready", 0)
+    if ready <= status.get("active", 0) or "ready" not in status:
+        return []
+    return [invalid("status.ready", ready, "cannot set more ready pods than active")]
 
 
 def _success_errors(change: _Change) -> list[FieldError]:
@@ -218,6 +245,16 @@ def _success_errors(change: _Change) -> list[FieldError]:
     return errors
 
 
+def _decrease_errors(new: Manifest, old: Manifest, spec: Manifest) -> list[FieldError]:
+    errors = []
+    if new.get("failed", 0) < old.get("failed", 0):
+        errors.append(invalid("status.failed", new.get("failed", 0), "cannot decrease the failed counter"))
+    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+    if not elastic and new.get("succeeded", 0) < old.get("succeeded", 0):
+        errors.append(invalid("status.succeeded", new.get("succeeded", 0), "cannot decrease the succeeded counter"))
+    return errors
+
+
 def _transition_errors(change: _Change) -> list[FieldError]:
     new, old, spec = change.new, change.old, change.spec
     errors = [
@@ -225,11 +262,7 @@ def _transition_errors(change: _Change) -> list[FieldError]:
         for condition_type in ("Failed", "Complete", "FailureTarget")
         if condition_type in change.before and condition_type not in change.now
     ]
-    if new.get("failed", 0) < old.get("failed", 0):
-        errors.append(invalid("status.failed", new.get("failed", 0), "cannot decrease the failed counter"))
-    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
-    if not elastic and new.get("succeeded", 0) < old.get("succeeded", 0):
-        errors.append(invalid("status.succeeded", new.get("succeeded", 0), "cannot decrease the succeeded counter"))
+    errors += _decrease_errors(new, old, spec)
     completion = new.get("completionTime")
     if completion and old.get("completionTime") and change.differs("completionTime"):
         errors.append(invalid("status.completionTime", completion, "field is immutable"))

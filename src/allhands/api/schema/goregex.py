@@ -9,13 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-import re2
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False
+    import re2
 
 _GO_WORDS: Final = {
     "missing )": "missing closing )",
@@ -33,11 +30,17 @@ _SHOWN_WHOLE: Final = frozenset({"missing )", "unexpected )"})
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re2._Regexp:
-    return re2.compile(pattern, options=_OPTIONS)
+    import re2  # noqa: PLC0415 (loading it takes a while, and few meet a pattern)
+
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options=options)
 
 
 def why_not(pattern: str) -> str:
     """Why Go would not compile the pattern; empty if it would."""
+    import re2  # noqa: PLC0415
+
     try:
         _compiled(pattern)
     except UnicodeEncodeError:
@@ -53,6 +56,8 @@ def why_not(pattern: str) -> str:
 def searcher(pattern: str) -> Callable[[str], bool]:
     """Whether the pattern is found in a text. One that does not compile is refused in a definition, and says nothing
     about values."""
+    import re2  # noqa: PLC0415
+
     try:
         found = _compiled(pattern).search
     except (re2.error, UnicodeEncodeError):

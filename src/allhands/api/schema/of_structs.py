@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from allhands.api.field_types import INT32_MAX, INT64_MAX
+from allhands.api.schema.of_builtin import built_in_schema
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -22,6 +23,12 @@ PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 WHOLE: Final = "x-allhands-whole-schema"
 """In a Meta's `extra_json_schema`: what it says is all that is said; the type is not looked at."""
+BUILT_IN: Final = "x-allhands-built-in"
+"""The same, with the name of a published definition whose schema stands in the place of the type's."""
+OVERLAY: Final = "x-allhands-overlay"
+"""The same: below, nothing is filled in and no rule holds over several fields, since it is laid over something else."""
+RULES: Final = "x-kubernetes-validations"
+_LIST_KEYS: Final = "x-kubernetes-list-map-keys"
 _LIMITS: Final = (
     ("ge", "minimum"),
     ("gt", "minimum"),
@@ -86,7 +93,12 @@ def _described(kind: inspect.Metadata, path: str, around: tuple[type[Any], ...])
         return extra
     if extra.get(INT_OR_STRING):
         return extra
+    if definition := extra.pop(BUILT_IN, ""):
+        return built_in_schema(definition) | extra
+    is_overlay = extra.pop(OVERLAY, False)
     schema = {**_schema(kind.type, path, around), **extra}
+    if is_overlay:
+        _bare(schema)
     limits = _FORMAT_LIMITS.get(schema.get("format", ""))
     if limits is not None:  # the format says as much
         for name, limit in zip(("minimum", "maximum"), limits, strict=True):
@@ -175,6 +187,18 @@ def _default(field: inspect.Field) -> Any:
         return None
     plain = msgspec.to_builtins(default)
     return None if plain is None or plain in ("", [], {}, ()) else plain
+
+
+def _bare(schema: Manifest, keys: tuple[str, ...] = ()) -> None:
+    """Takes defaults and rules away, everywhere below; keys of lists that are maps need theirs, or to be required."""
+    schema.pop(RULES, None)
+    for name, field in (schema.get("properties") or {}).items():
+        if name not in keys:
+            field.pop("default", None)
+        _bare(field)
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            _bare(schema[word], tuple(schema.get(_LIST_KEYS, ())) if word == "items" else ())
 
 
 def _doc(cls: type[Any]) -> str:

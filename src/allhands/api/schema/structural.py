@@ -30,10 +30,14 @@ _CONTAINERS: Final = (dict, list)
 
 
 class StructuralShape:
-    """The shape of one version of a custom kind."""
+    """The shape of one version of a custom kind. It is compiled when the first object comes."""
 
     def __init__(self, schema: Manifest | None) -> None:
-        self._root = _Node(schema or {}, root=True)
+        self._schema = schema or {}
+
+    @functools.cached_property
+    def _root(self) -> _Node:
+        return _Node(self._schema, root=True)
 
     def check(self, document: Manifest) -> Checked:
         metadata = coerce_metadata(document.get("metadata"))

@@ -11,11 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from allhands.api.definitions import AGE, OURS, Column, Definition, Version
-from allhands.api.field_types import Count, Int32, Positive
+from allhands.api.field_types import Count, ObjectName, Positive
+from allhands.api.schema.of_structs import RULES
 from allhands.api.volcano.job_status import JobCondition, JobState, TaskState
 from allhands.api.volcano.lifecycle_policy import LifecyclePolicy
-from allhands.api.volcano.network_topology import NetworkTopology
+from allhands.api.volcano.network_topology import TopologyLimit
 from allhands.api.volcano.pod_template import PodTemplate, VolumeClaim
+from allhands.api.volcano.queue import DEFAULT
 
 DEFAULT_MAX_RETRY: Final = 3
 NAME_LABEL: Final = "volcano.sh/job-name"
@@ -49,11 +51,11 @@ class DependsOn(msgspec.Struct, frozen=True, omit_defaults=True):
 class PartitionPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The pods of a task in parts of equal size, each of which is placed, and restarted, as one."""
 
-    total_partitions: Annotated[Count, Meta(description="How many parts there are.")]
-    partition_size: Annotated[Count, Meta(description="How many pods each part has.")]
+    total_partitions: Annotated[Positive, Meta(description="How many parts there are.")]
+    partition_size: Annotated[Positive, Meta(description="How many pods each part has.")]
     min_partitions: Annotated[Count, Meta(description="How many parts must start together.")] = 0
     network_topology: Annotated[
-        NetworkTopology | None, Meta(description="How close to each other the pods of a part must be.")
+        TopologyLimit | None, Meta(description="How close to each other the pods of a part must be.")
     ] = None
 
 
@@ -62,7 +64,11 @@ class TaskSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
     name: Annotated[
         str,
-        Meta(description="The role. Pods are called JOB-NAME-INDEX. Without one it is default and the task's index."),
+        Meta(
+            max_length=63,
+            pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+            description="The role. Pods are called JOB-NAME-INDEX. Without one it is default and the task's index.",
+        ),
     ] = ""
     replicas: Annotated[Count, Meta(description="How many pods there are.")] = 0
     min_available: Annotated[
@@ -80,7 +86,9 @@ class TaskSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     topology_policy: Annotated[
         TopologyPolicy | None, Meta(description="How the CPUs of each pod are to lie on its node.")
     ] = None
-    max_retry: Annotated[Int32, Meta(description="How many times the task may be restarted.")] = DEFAULT_MAX_RETRY
+    max_retry: Annotated[
+        Count, Meta(description="How many times the task may be restarted. 0 is as if nothing were said.")
+    ] = DEFAULT_MAX_RETRY
     depends_on: Annotated[
         DependsOn | None, Meta(description="Which tasks must be up, or over, before pods of this one are made.")
     ] = None
@@ -89,15 +97,35 @@ class TaskSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     ] = None
 
 
+Task = Annotated[
+    TaskSpec,
+    Meta(
+        extra_json_schema={
+            RULES: [
+                {
+                    "rule": "!has(self.minAvailable) || self.minAvailable <= self.replicas",
+                    "message": "minAvailable must not be more than replicas",
+                },
+            ]
+        }
+    ),
+]
+"""A task of a Job, with the rule that a server checks by itself; `job_rules` has all of them. For more, a server that
+does not know how many tasks there will be gives no time."""
+
+
 class VolumeSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A volume that every container of the Job gets."""
 
-    mount_path: Annotated[str, Meta(min_length=1, description="Where containers see it. Must not have a colon.")]
+    mount_path: Annotated[
+        str, Meta(min_length=1, pattern="^[^:]+$", description="Where containers see it. Must not have a colon.")
+    ]
     volume_claim_name: Annotated[
         str,
         Meta(
+            max_length=253,
             description="The PersistentVolumeClaim. With volumeClaim it is made by this name, or by one that is made "
-            "up; without it must be there."
+            "up; without it must be there.",
         ),
     ] = ""
     volume_claim: Annotated[
@@ -108,14 +136,19 @@ class VolumeSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 class JobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What to run, and what to do when something happens to it."""
 
-    scheduler_name: Annotated[str, Meta(description="Who places the pods.")] = ""
+    scheduler_name: Annotated[
+        str, Meta(max_length=63, description="Who places the pods. Without one, the scheduler that serves here.")
+    ] = ""
     min_available: Annotated[
         Count | None,
-        Meta(description="How many pods must start together; they start all or none. Without it the tasks' together."),
+        Meta(
+            description="How many pods must start together; they start all or none. Without it, and with 0, the "
+            "minimums of the tasks together."
+        ),
     ] = None
     volumes: Annotated[tuple[VolumeSpec, ...] | None, Meta(description="Volumes that every container gets.")] = None
     tasks: Annotated[
-        Annotated[tuple[TaskSpec, ...], Meta(min_length=1)] | None,
+        Annotated[tuple[Task, ...], Meta(min_length=1)] | None,
         Meta(description="The roles, each with its pods. At least one."),
     ] = None
     policies: Annotated[
@@ -132,28 +165,32 @@ class JobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
             "is needed, and who waits is told until when."
         ),
     ] = None
-    queue: Annotated[str, Meta(description="The queue that it is submitted to. Without one it is default.")] = ""
-    max_retry: Annotated[Int32, Meta(description="How many times it may be restarted before it has failed.")] = (
-        DEFAULT_MAX_RETRY
-    )
+    queue: Annotated[
+        ObjectName,
+        Meta(description="The queue that it is submitted to: one that is open and has no queues below it."),
+    ] = DEFAULT
+    max_retry: Annotated[
+        Count,
+        Meta(description="How many times it may be restarted before it has failed. 0 is as if nothing were said."),
+    ] = DEFAULT_MAX_RETRY
     ttl_seconds_after_finished: Annotated[
         Count | None, Meta(description="How many seconds after its end it is deleted. Without it, it stays.")
     ] = None
-    priority_class_name: Annotated[str, Meta(description="Its importance: the name of a PriorityClass.")] = ""
+    priority_class_name: Annotated[ObjectName, Meta(description="Its importance: the name of a PriorityClass.")] = ""
     min_success: Annotated[
         Positive | None,
         Meta(description="How many pods must succeed for the whole to be complete, whatever the others do."),
     ] = None
-    network_topology: Annotated[
-        NetworkTopology | None, Meta(description="How close to each other the pods must be.")
-    ] = None
+    network_topology: Annotated[TopologyLimit | None, Meta(description="How close to each other the pods must be.")] = (
+        None
+    )
 
 
 class JobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """How far it is. The controller's business."""
 
     state: Annotated[JobState | None, Meta(description="The phase, since when, and why.")] = None
-    min_available: Annotated[Int32 | None, Meta(description="The minimum that is in force.")] = None
+    min_available: Annotated[Count | None, Meta(description="The minimum that is in force.")] = None
     task_status_count: Annotated[
         dict[str, TaskState] | None, Meta(description="Task to phase to number of its pods.")
     ] = None
@@ -163,8 +200,8 @@ class JobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     failed: Annotated[Count | None, Meta(description="Pods that have failed.")] = None
     terminating: Annotated[Count | None, Meta(description="Pods that were told to go and are still there.")] = None
     unknown: Annotated[Count | None, Meta(description="Pods of whose nodes nothing is heard.")] = None
-    version: Annotated[Int32 | None, Meta(description="How many times its pods were made anew.")] = None
-    retry_count: Annotated[Int32 | None, Meta(description="How many times it was restarted.")] = None
+    version: Annotated[Count | None, Meta(description="How many times its pods were made anew.")] = None
+    retry_count: Annotated[Count | None, Meta(description="How many times it was restarted.")] = None
     running_duration: Annotated[str | None, Meta(description="How long it took, once it has ended.")] = None
     controlled_resources: Annotated[
         dict[str, str] | None, Meta(description="What plugins and volumes have made for the Job.")
