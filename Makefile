@@ -25,8 +25,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 run: $(INSTALLED) ## the demo: a whole cluster, ten jobs, what happened and why
 	@$(BIN)/allhands demo
 
-tools: ## build the real control plane and helm into a cache outside this tree
+tools: ## build the real control plane and helm, and get MPI and Ray, into a cache outside this tree
 	@tools/build >/dev/null
+	@PYTHON=$(PYTHON) tools/frameworks/install >/dev/null || echo "== without MPI and Ray: their tests will say so"
 
 test: $(INSTALLED) tools ## every test, the real API server's too, with small N
 	@echo "== running every test; the real API server's tests start their own"

@@ -6,24 +6,34 @@ import contextlib
 import random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from allhands.api.definitions import DEFINITIONS
 from allhands.api.errors import StatusError
+from allhands.api.volcano.command import COMMAND
+from allhands.api.volcano.job import JOB
+from allhands.api.volcano.podgroup import POD_GROUP
 from allhands.controllers.cron_job import CronJobController
 from allhands.controllers.deployment import DeploymentController
 from allhands.controllers.disruption_budget import DisruptionBudgetController
 from allhands.controllers.node import LEASE_NAMESPACE, LEASES, NodeController
 from allhands.controllers.replica_set import ReplicaSetController
 from allhands.controllers.resource_quota import ResourceQuotaController
+from allhands.controllers.volcano_job import VolcanoJobController
 from allhands.controllers.volume_binding import VolumeBindingController
 from allhands.lifecycle.changes import scaled
+from allhands.lifecycle.command import COMMANDS
 from allhands.lifecycle.cron_job import CRON_JOBS, JOBS
 from allhands.lifecycle.deployment.kinds import DEPLOYMENTS
 from allhands.lifecycle.disruption_budget import BUDGETS
+from allhands.lifecycle.job_flow.documents import JOBS as VOLCANO_JOBS
 from allhands.lifecycle.node import NODES
 from allhands.lifecycle.replica_set import PODS, REPLICA_SETS
 from allhands.lifecycle.resource_quota import QUOTAS
+from allhands.lifecycle.volcano_job import POD_GROUPS as VOLCANO_GROUPS
 from allhands.lifecycle.volume_binding import PROVISIONER
 from allhands.lifecycle.volume_kinds import CLAIMS, CLASSES, VOLUMES
 from tests.controller_world import moment
+from tests.manifests import CONFIG_MAPS
+from tests.volcano_cases import JobFlowCase, VolcanoCronJobCase, define, volcano_spec
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -481,10 +491,82 @@ def _claim(name: str, size: str, class_name: str) -> Manifest:
     }
 
 
+class VolcanoJobCase:
+    """Jobs with stages, policies and commands: pods fail, are taken away, and their Job is suspended and scaled."""
+
+    name = "volcano-job"
+    resources = (VOLCANO_JOBS, PODS, VOLCANO_GROUPS, CONFIG_MAPS, COMMANDS)
+    horizon_seconds = 30.0
+    kubelet = True
+
+    def controllers(self, objects: Any, _world: World) -> Sequence[Any]:
+        return [VolcanoJobController(objects, gathers=False)]
+
+    def watch(self, world: World) -> None:
+        """There are never two pods for one place, and never more retries than allowed."""
+
+        def law(world: World) -> None:
+            for job in world.all(VOLCANO_JOBS) if world.all(DEFINITIONS) else []:
+                assert (job.get("status") or {}).get("retryCount", 0) <= job["spec"]["maxRetry"]
+                assert len(world.all(PODS)) <= 8
+
+        world.watchers.append(law)
+        world.nature.append(_open_groups)
+
+    def story(self, seed: int) -> list[Callable[[World], Awaitable[None]]]:
+        chance = random.Random(seed)
+        actions = ("RestartJob", "RestartTask", "RestartPod", "AbortJob", "CompleteJob")
+        policies = [{"event": it, "action": chance.choice(actions)} for it in ("PodFailed", "PodEvicted")]
+        spec = volcano_spec(chance.randrange(1, 4))
+        last = {**spec["tasks"][0], "name": "last", "replicas": 2, "dependsOn": {"name": ["work"]}}
+        spec |= {"tasks": [*spec["tasks"], last], "policies": policies, "maxRetry": 3, "plugins": {"svc": []}}
+        orders = [chance.choice(["AbortJob", "ResumeJob", "RestartJob"]) for _ in range(2)]
+
+        async def begin(world: World) -> None:
+            await world.create(DEFINITIONS, COMMAND.manifest(), "")
+            await define(world, JOB, POD_GROUP)
+            await world.create(VOLCANO_JOBS, {"metadata": {"name": "j"}, "spec": spec})
+
+        async def end_one(world: World) -> None:
+            for pod in world.all(PODS)[:1]:
+                status = {"phase": chance.choice(["Failed", "Succeeded"])}
+                await world.patch(PODS, pod["metadata"]["name"], {"status": status}, subresource="status")
+
+        async def evict_one(world: World) -> None:
+            for pod in world.all(PODS)[-1:]:
+                await world.objects.delete(PODS, pod["metadata"]["name"], "default")
+
+        async def order(world: World) -> None:
+            target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": ""}
+            for number, action in enumerate(orders):
+                body = {"metadata": {"name": f"c{number}"}, "action": action, "target": target}
+                await world.create(COMMANDS, body)
+
+        async def scale(world: World) -> None:
+            tasks = [{**it, "replicas": it["replicas"] + 1} for it in spec["tasks"]]
+            await world.patch(VOLCANO_JOBS, "j", {"spec": {"tasks": tasks}})
+
+        middle = chance.sample([end_one, evict_one, order, scale], 4)
+        return [begin, *middle]
+
+
+async def _open_groups(world: World) -> bool:
+    """What the scheduler writes when a queue has room."""
+    changed = False
+    for group in world.all(VOLCANO_GROUPS) if world.all(DEFINITIONS) else []:
+        if not group.get("status"):
+            changed = True
+            await world.patch(VOLCANO_GROUPS, group["metadata"]["name"], {"status": {"phase": "Inqueue"}})
+    return changed
+
+
 CASES: Sequence[Case] = (
     ReplicaSetCase(),
     DeploymentCase(),
     CronJobCase(),
+    VolcanoCronJobCase(),
+    VolcanoJobCase(),
+    JobFlowCase(),
     NodeCase(),
     DisruptionBudgetCase(),
     ResourceQuotaCase(),

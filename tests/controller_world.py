@@ -41,6 +41,10 @@ _CHANGING = frozenset(
         "lastTransitionTime",
         "lastUpdateTime",
         "timeAdded",
+        "createTime",
+        "startTimestamp",
+        "endTimestamp",
+        "runningHistories",
     }
 )
 _TURNS = 12

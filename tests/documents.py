@@ -8,9 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from allhands.api.volcano import compatibility
 from allhands.core.plugins import PLUGINS, Plugin, Point
 from allhands.dialects import volcano_actions, volcano_plugins
 from allhands.dialects.volcano_rows import Row, Verdict
+from allhands.lifecycle.volcano_job.plugins import catalog
+from allhands.lifecycle.volcano_job.transitions import transition_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -73,6 +76,50 @@ def switches_table() -> str:
     return table(("plugin", "switch", "verdict when off", "what becomes of it"), rows)
 
 
+def fields_table() -> str:
+    rows = ((it.kind, f"`{it.path}`", it.state.value, it.note) for it in compatibility.rows())
+    return table(("kind", "field", "state", "what is different"), rows)
+
+
+def transitions_table() -> str:
+    rows = (
+        (it.source.value, it.cause.value, it.target.value, it.when, "yes" if it.retry else "")
+        for it in transition_table()
+    )
+    return table(("from", "by", "to", "when", "counts as a retry"), rows)
+
+
+def transitions_diagram() -> str:
+    """One arrow for all that leads from one phase to another."""
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for it in transition_table():
+        arrows.setdefault((it.source.value, it.target.value), []).append(it.cause.value)
+    ends = sorted({target for _, target in arrows} - {source for source, _ in arrows})
+    lines = [
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> Pending",
+        *(f"    {source} --> {target}: {', '.join(causes)}" for (source, target), causes in arrows.items()),
+        *(f"    {end} --> [*]" for end in ends),
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def job_plugins_table() -> str:
+    return table(("plugin", "flag", "without it", "what it says"), _job_plugin_rows())
+
+
+def _job_plugin_rows() -> Iterator[tuple[str, ...]]:
+    for name in catalog.names():
+        flags = catalog.flags(name)
+        if not flags:
+            yield (f"`{name}`", "", "", "")
+        for it in flags:
+            default = str(it.default).lower() if isinstance(it.default, bool) else str(it.default)
+            yield (f"`{name}`", f"`--{it.name}`", f"`{default}`" if default else "", it.meaning)
+
+
 def verdict(row: Row) -> tuple[str, str]:
     neutral = " or ".join("none" if value == [] else f"`{str(value).lower()}`" for value in row.neutral)
     if row.verdict is Verdict.REFUSED and not row.neutral and row.unless_off:
@@ -90,6 +137,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "volcano actions": ("docs/volcano-configuration.md", actions_table),
     "volcano plugins": ("docs/volcano-configuration.md", arguments_table),
     "volcano switches": ("docs/volcano-configuration.md", switches_table),
+    "volcano fields": ("docs/volcano-compatibility.md", fields_table),
+    "volcano job diagram": ("docs/from-volcano.md", transitions_diagram),
+    "volcano job transitions": ("docs/from-volcano.md", transitions_table),
+    "volcano job plugins": ("docs/from-volcano.md", job_plugins_table),
 }
 
 

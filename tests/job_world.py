@@ -7,6 +7,7 @@ be left out, as after a crash.
 from __future__ import annotations
 
 import datetime
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +20,8 @@ from allhands.lifecycle.job import JOBS, decode_job, decode_pod, reconcile
 from allhands.lifecycle.job.pod import FINALIZER, INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import random
+    from collections.abc import Iterable, Sequence
 
     from allhands.api.document import Manifest
     from allhands.lifecycle.instructions import Instruction, Outcome
@@ -305,3 +307,13 @@ def _rank(item: tuple[str, Manifest]) -> tuple[int, str, bool, str, str]:
 
 def _text(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shuffled(instructions: Sequence[Instruction], chance: random.Random) -> list[Instruction]:
+    """Neighbours of one type on objects of one kind may be carried out in any order, as the performer does."""
+    result: list[Instruction] = []
+    for _, run in itertools.groupby(instructions, lambda it: (type(it), getattr(it, "resource", None))):
+        neighbours = list(run)
+        chance.shuffle(neighbours)
+        result += neighbours
+    return result

@@ -17,13 +17,10 @@ from allhands.lifecycle.instructions import Record
 from allhands.lifecycle.job import JOBS, reconcile
 from allhands.lifecycle.job.pod import FINALIZER, INDEX, INDEX_FAILURES
 from tests.depth import examples
-from tests.job_world import JobWorld
+from tests.job_world import JobWorld, shuffled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from allhands.api.document import Manifest
-    from allhands.lifecycle.instructions import Instruction
 
 FAILURE_POLICY = {
     "rules": [
@@ -104,16 +101,6 @@ def settle_with_crashes(world: JobWorld, chance: random.Random) -> None:
         cut = chance.randint(0, len(doing)) if left > 0 else len(doing)
         for instruction in shuffled(doing, chance)[:cut]:
             world.carry_out(instruction)
-
-
-def shuffled(instructions: Sequence[Instruction], chance: random.Random) -> list[Instruction]:
-    """Neighbours of one type on objects of one kind may be carried out in any order, as the performer does."""
-    result: list[Instruction] = []
-    for _, run in itertools.groupby(instructions, lambda it: (type(it), getattr(it, "resource", None))):
-        neighbours = list(run)
-        chance.shuffle(neighbours)
-        result += neighbours
-    return result
 
 
 def picture(world: JobWorld) -> Manifest:

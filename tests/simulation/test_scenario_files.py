@@ -215,3 +215,16 @@ def test_a_refusal_of_the_api_is_a_sentence_too(tmp_path: Path) -> None:
     shown = CliRunner().invoke(command, [str(file)])
     assert shown.exit_code == 1
     assert "spec.weight" in shown.output
+
+
+def test_queues_may_be_written_before_their_parents() -> None:
+    scenario = read_scenario(
+        small(
+            queues=[
+                {"name": "inner", "spec": {"parent": "middle"}},
+                {"name": "middle", "spec": {"parent": "outer"}},
+                {"name": "outer", "spec": {"weight": 2}},
+            ]
+        )
+    )
+    assert run_scenario(scenario).result.jobs_succeeded

@@ -93,7 +93,9 @@ class LocalContainer:
         return ended(code, started_at, texts.now(), message=told)
 
     async def _command(self, inherited: Mapping[str, str], references: References) -> Command:
-        variables = await environment_of(self.spec, self._pod, references)
+        names = self._folder.names
+        read = await environment_of(self.spec, self._pod, references)
+        variables = {name: names.replaced(value) for name, value in read.items()}
         places = self._folder.mount(self.spec, variables)
         root = self._folder.root(self.name)
         own = {"HOME": str(root), "TMPDIR": str(root / "tmp"), "ALLHANDS_POD_ROOT": str(root)}
@@ -101,7 +103,7 @@ class LocalContainer:
         # A command without a program of its own would need the image's, which nobody here knows.
         words = [*(self.spec.get("command") or ()), *(self.spec.get("args") or ())] if self.spec.get("command") else []
         return Command(
-            [rewritten(expanded(word, variables), places) for word in words],
+            [rewritten(names.replaced(expanded(word, variables)), places) for word in words],
             {**inherited, **own, **given},
             self._working_folder(places, root),
             f"{self._pod['metadata']['uid']}/{self.name}/{self.restarts}",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from allhands.agents.addresses import Addresses
+from allhands.agents.host_names import NO_NAMES, Crews, HostNames
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 
@@ -47,6 +48,7 @@ class Place(msgspec.Struct, frozen=True):
 
     address: str
     hosts: tuple[str, ...] = ()
+    names: HostNames = NO_NAMES
 
 
 class Peers:
@@ -54,12 +56,17 @@ class Peers:
         self._objects = objects
         self._addresses = Addresses(network)
         self._blocks: dict[str, _Block] = {}
+        self._crews = Crews(objects, self._take_all, self._addresses.give_back)
         self._places: dict[str, tuple[Place, str]] = {}
 
     async def place(self, pod: Manifest) -> Place:
         """The place of this pod, the same however often it is asked."""
         uid = pod["metadata"]["uid"]
         if uid in self._places:
+            return self._places[uid][0]
+        named = await self._crews.place(pod)
+        if named is not None:
+            self._places[uid] = (Place(named[0], names=named[1]), "")
             return self._places[uid][0]
         owner, index = _owner_and_index(pod)
         hosts: list[str] = []
@@ -76,7 +83,7 @@ class Peers:
     def leave(self, uid: str) -> None:
         """The pod is gone; the addresses of a job are free when all of its pods are."""
         place, job = self._places.pop(uid, (None, ""))
-        if place is None:
+        if place is None or self._crews.leave(uid):
             return
         if not job:
             self._addresses.give_back(place.address)
@@ -97,11 +104,14 @@ class Peers:
             count = max(job.spec.completions, index + 1)
             if count > MOST_WORKERS:
                 return []
-            if count > self._addresses.free and sys.platform == "linux":
-                raise StatusError(503, "ServiceUnavailable", f"{count} loopback addresses are not free on this node")
             if owner["uid"] not in self._blocks:  # another pod of the job may have asked meanwhile
-                self._blocks[owner["uid"]] = _Block([self._take() for _ in range(count)], {})
+                self._blocks[owner["uid"]] = _Block(self._take_all(count), {})
         return self._blocks[owner["uid"]].hosts
+
+    def _take_all(self, count: int) -> list[str]:
+        if count > self._addresses.free and sys.platform == "linux":
+            raise StatusError(503, "ServiceUnavailable", f"{count} loopback addresses are not free on this node")
+        return [self._take() for _ in range(count)]
 
     def _take(self) -> str:
         # Only Linux answers on all of 127/8 without being told to.

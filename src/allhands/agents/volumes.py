@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from allhands.agents.environment import expanded, field_text, resource_text
+from allhands.agents.host_names import NO_NAMES, HostNames
 from allhands.agents.references import ReferenceProblem, References
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ _FILES: Final = ("configMap", "secret", "downwardAPI")
 class PodFolder:
     """All files of one pod. Removed with it."""
 
-    def __init__(self, folder: Path, host_paths: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, host_paths: Sequence[Path] = (), names: HostNames = NO_NAMES) -> None:
+        """`names`: what the pod calls hosts that only have addresses here."""
         self.folder = folder
+        self.names = names
         self._host_paths = tuple(path.resolve() for path in host_paths)
         self._volumes: dict[str, Path] = {}
 
@@ -82,7 +85,7 @@ class PodFolder:
                 raise ReferenceProblem(f"{told}; supported are emptyDir, {', '.join(_FILES)}, projected and hostPath")
             default_mode = volume.get("projected", {}).get("defaultMode", DEFAULT_MODE)
             for path, (content, mode) in (await _files_of(source, pod, references, default_mode)).items():
-                _write(_below(place, path, f"volume {name!r}"), content, mode)
+                _write(_below(place, path, f"volume {name!r}"), self.names.replaced_bytes(content), mode)
         return place
 
     def _host_path(self, name: str, source: Manifest) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.compose.simulated import simulate
 from allhands.compose.system import SystemOptions
+from allhands.runtime.scheduling.resources import NAMES_ALONE
 from allhands.runtime.scheduling.scheduler import SchedulerOptions
 from allhands.sim.faults import Faults
 from allhands.sim.fuzzing import MOST_JOBS, Fuzz, History
@@ -32,7 +33,7 @@ def fuzz(
             await cluster.ready()
         return await (RichFuzz if rich else Fuzz)(cluster, seed, add, most_jobs).run()
 
-    scheduler = SchedulerOptions(names=("allhands", "default-scheduler"), flight=flight)
+    scheduler = SchedulerOptions(names=NAMES_ALONE, flight=flight)
     options = SystemOptions(seed=seed, flight=flight, scheduler=scheduler)
     return simulate(scenario, seed=seed, options=options, faults=faults)
 

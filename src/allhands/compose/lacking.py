@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Final
 from allhands.api.errors import StatusError
 from allhands.api.volcano.queue import QUEUE
 from allhands.compose.process import Process
+from allhands.controllers.catalog import ALWAYS
+from allhands.controllers.cron_job import VolcanoCronJobController
+from allhands.controllers.hyper_node import HyperNodeController
+from allhands.controllers.job_flow import JobFlowController
+from allhands.controllers.job_template import JobTemplateController
+from allhands.controllers.numatopology import NumatopologyController
 from allhands.controllers.queue import QueueController
+from allhands.controllers.volcano_job import VolcanoJobController
 from allhands.kube.flight import MAX_IN_FLIGHT
 from allhands.runtime.controller import ControllerLoop
 from allhands.runtime.installation.permissions import Right
 from allhands.runtime.installation.rights import CONTROLLERS
 from allhands.runtime.installing import first_queues
+from allhands.runtime.keys import new_keys
 from allhands.runtime.performer import Performer
+from allhands.runtime.pod_probes import PodProbes
 from allhands.runtime.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -39,6 +48,14 @@ _LOG = logging.getLogger(__name__)
 
 LACKING: Final[Mapping[str, Callable[[Objects, Sequence[str]], Controller]]] = {
     QueueController.name: lambda objects, names: QueueController(objects, scheduler_names=names),
+    VolcanoJobController.name: lambda objects, names: VolcanoJobController(
+        objects, scheduler_names=names, new_keys=new_keys
+    ),
+    VolcanoCronJobController.name: lambda objects, _names: VolcanoCronJobController(objects),
+    JobFlowController.name: lambda objects, _names: JobFlowController(objects, probes=PodProbes(objects)),
+    JobTemplateController.name: lambda objects, _names: JobTemplateController(objects),
+    HyperNodeController.name: lambda objects, _names: HyperNodeController(objects),
+    NumatopologyController.name: lambda objects, _names: NumatopologyController(objects),
 }
 """The visible list of controllers that a real cluster has not: adding one is one line here."""
 
@@ -54,7 +71,8 @@ async def run_lacking_controllers(access: Access, options: ProcessOptions) -> No
         async def control(name: str) -> None:
             made = LACKING[name](objects, options.scheduler_names)
             performer = Performer(objects, recorder, flight=MAX_IN_FLIGHT)
-            await ControllerLoop(made, performer, process.clock, workers=4, metrics=process.metrics).run()
+            lazy = name not in ALWAYS
+            await ControllerLoop(made, performer, process.clock, workers=4, lazy=lazy, metrics=process.metrics).run()
 
         async def work() -> None:
             async with asyncio.TaskGroup() as tasks:

@@ -27,13 +27,13 @@ from allhands.sim.scenario import Range, RunTime
 from allhands.sim.scenario_history import ScenarioJobs, pod_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from allhands.api.document import Manifest
     from allhands.compose.simulated import SimulatedCluster
     from allhands.ports import Event
     from allhands.sim.history import History
-    from allhands.sim.scenario import Nodes, Outage, Scenario, Workload
+    from allhands.sim.scenario import Nodes, Outage, QueueUse, Scenario, Workload
 
 PODS: Final = Resource("", "v1", "pods")
 JOBS: Final = Resource("batch", "v1", "jobs")
@@ -129,7 +129,7 @@ class _Acting:
             for manifest in _node_manifests(nodes, cluster.store.now()):
                 await add_node(self._objects, manifest)
         await cluster.ready()
-        for queue in scenario.queues:
+        for queue in _parents_first(scenario.queues):
             metadata = {"name": queue.name, "annotations": dict(queue.annotations)}
             await self._objects.create(VOLCANO_QUEUE.resource, {"metadata": metadata, "spec": dict(queue.spec)})
         for priority in scenario.priority_classes:
@@ -298,3 +298,15 @@ def job_manifest(workload: Workload, name: str, runs: str, after: str = "") -> M
         "metadata": {"name": name, "annotations": annotations},
         "spec": spec,
     }
+
+
+def _parents_first(queues: Sequence[QueueUse]) -> list[QueueUse]:
+    """As they were written, but for those whose parent comes later; a circle is left to the server to refuse."""
+    names = {it.name for it in queues}
+    made: dict[str, QueueUse] = {}
+    waiting = list(queues)
+    while waiting:
+        ready = [it for it in waiting if (parent := it.spec.get("parent")) not in names or parent in made]
+        made.update((it.name, it) for it in ready or waiting)
+        waiting = [it for it in waiting if it.name not in made]
+    return list(made.values())

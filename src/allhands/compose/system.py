@@ -22,8 +22,11 @@ from allhands.core.policy import DEFAULT, Policy
 from allhands.runtime.controller import ControllerLoop
 from allhands.runtime.installing import install_kinds
 from allhands.runtime.keeper import Keeper
+from allhands.runtime.keys import new_keys
 from allhands.runtime.performer import Performer
+from allhands.runtime.pod_probes import PodProbes
 from allhands.runtime.recorder import Recorder
+from allhands.runtime.scheduling.resources import NAMES_ALONE
 from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from allhands.agents.local_node import LocalNode
     from allhands.agents.logs import Logs
+    from allhands.lifecycle.volcano_job.extension import KeyPair
     from allhands.ports import Clock, Metrics, Objects
     from allhands.runtime.keeper import Begin
 
@@ -40,7 +44,7 @@ class SystemOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`flight` is how many writes of one kind are under way at a time: 1 for a store in this process."""
 
     policy: Policy = DEFAULT
-    scheduler: SchedulerOptions = SchedulerOptions(names=("allhands", "default-scheduler"), flight=1)
+    scheduler: SchedulerOptions = SchedulerOptions(names=NAMES_ALONE, flight=1)
     flight: int = 1
     simulates_nodes: bool = True
     behaviour: Behaviour = Behaviour()
@@ -52,6 +56,8 @@ class SystemOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where its pods have their files; needed with a process node, and its own."""
     volume_folder: str = "/var/lib/allhands/volumes"
     """Where volumes that are made here are kept, on whichever node."""
+    new_keys: Callable[[], KeyPair] = new_keys
+    """Makes keys for Jobs whose pods log in to each other."""
 
 
 def system_parts(
@@ -108,15 +114,18 @@ def controller_parts(
 ) -> dict[str, Begin]:
     """By name, how to begin each controller and what tells users of their deeds. They need our kinds to be there."""
     recorder = Recorder(objects, clock, "allhands-controllers")
+    # Pods of simulated nodes answer nobody; those that are processes do, on this machine.
+    probes = None if options.process_node is None else PodProbes(objects, is_local=True)
 
     async def control(name: str) -> None:
-        controller = next(it for it in controllers(objects, options.volume_folder) if it.name == name)
+        made = controllers(objects, options.volume_folder, options.new_keys, probes)
+        controller = next(it for it in made if it.name == name)
         performer = Performer(objects, recorder, flight=options.flight)
         lazy = name not in ALWAYS
         await ControllerLoop(controller, performer, clock, workers=options.flight, lazy=lazy, metrics=metrics).run()
 
     parts: dict[str, Begin] = {"controller-events": recorder.run}
-    for controller in controllers(objects, options.volume_folder):
+    for controller in controllers(objects, options.volume_folder, options.new_keys):
         parts[f"{controller.name}-controller"] = functools.partial(control, controller.name)
     return parts
 

@@ -7,13 +7,12 @@ second. What is remembered here (failures of pods that are gone) may be lost; it
 
 from __future__ import annotations
 
-import asyncio
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from allhands.api.builtin.job import UID_LABEL
+from allhands.controllers.gathering import count_seconds, gather_seconds
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome
 from allhands.lifecycle.job import (
     JOBS,
@@ -39,11 +38,7 @@ if TYPE_CHECKING:
 
 POD: Final = "pod:"
 """Begins the key of a pod without a Job that still has the finalizer."""
-GATHER_SECONDS: Final = 0.01
-GATHER_SECONDS_PER_POD: Final = 0.0002
-MOST_GATHER_SECONDS: Final = 1.0
-COUNT_SECONDS: Final = 1.0
-"""How often Jobs are counted that only go on: as often as Kubernetes does, and all in one go, which is much cheaper."""
+_API_VERSION: Final = JOBS.api_version
 _UNSPOKEN: Final = frozenset(("Conflict", "AlreadyExists"))
 """Refusals that are nobody's fault and say nothing to a user."""
 
@@ -145,7 +140,7 @@ class JobController:
             if pod is None:
                 continue
             for job_key in _job(pod):
-                queue.add_after(job_key, self._gather_seconds(job_key))
+                queue.add_after(job_key, gather_seconds(self._sizes.get(job_key, 0)))
         if new is None or new.controller is not None:
             return
         if new.is_tracked:
@@ -156,16 +151,12 @@ class JobController:
 
     def _count_seconds(self, job_key: str) -> float:
         """In how many seconds to look at a Job of which a pod has succeeded."""
-        soon = self._gather_seconds(job_key)
+        pods = self._sizes.get(job_key, 0)
         left = self._active[job_key] = self._active.get(job_key, 0) - 1
         job = self._jobs.get(job_key)
         if left <= 0 or job is None or not _only_counts(job):
-            return soon
-        now = asyncio.get_running_loop().time()
-        return (math.floor((now + soon) / COUNT_SECONDS) + 1) * COUNT_SECONDS - now
-
-    def _gather_seconds(self, job_key: str) -> float:
-        return min(MOST_GATHER_SECONDS, GATHER_SECONDS + GATHER_SECONDS_PER_POD * self._sizes.get(job_key, 0))
+            return gather_seconds(pods)
+        return count_seconds(pods)
 
 
 def _only_counts(job: JobDocument) -> bool:
@@ -176,19 +167,21 @@ def _only_counts(job: JobDocument) -> bool:
     return (1 if spec.parallelism is None else spec.parallelism) >= spec.completions
 
 
-def _job(pod: JobPod) -> Iterator[str]:
+def _job(pod: JobPod) -> tuple[str, ...]:
     """Key of the Job that manages it."""
     controller = pod.controller
-    if controller is not None and controller.kind == "Job" and controller.api_version == JOBS.api_version:
-        yield f"{pod.namespace}/{controller.name}"
+    if controller is not None and controller.kind == "Job" and controller.api_version == _API_VERSION:
+        return (f"{pod.namespace}/{controller.name}",)
+    return ()
 
 
-def _orphan(pod: JobPod) -> Iterator[str]:
+def _orphan(pod: JobPod) -> tuple[str, ...]:
     """Where Jobs look for a pod that nobody manages: under its namespace and the Job's uid, or just its namespace."""
-    if pod.controller is None:
-        yield pod.namespace
-        if UID_LABEL in pod.labels:
-            yield f"{pod.namespace}/{pod.labels[UID_LABEL]}"
+    if pod.controller is not None:
+        return ()
+    if UID_LABEL in pod.labels:
+        return (pod.namespace, f"{pod.namespace}/{pod.labels[UID_LABEL]}")
+    return (pod.namespace,)
 
 
 def _selecting(job: JobDocument) -> Iterator[str]:

@@ -18,14 +18,15 @@ from allhands.dialects.group_kinds import GROUP_KINDS
 from allhands.dialects.groups import read_job
 from allhands.dialects.pods import read_pod_use
 from allhands.dialects.queues import read_queue
+from allhands.lifecycle.command import COMMANDS, CommandDocument, decode_command
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome
 from allhands.lifecycle.queue import PAUSE_SECONDS, Problem, QueueDocument, reconcile
 from allhands.lifecycle.queue_tally import GroupShare, PodPart, PodShare, QueueTally, QueueUse
 from allhands.runtime.informer import Informer, split_key
-from allhands.runtime.scheduling.resources import JOBS, PODS
+from allhands.runtime.scheduling.resources import JOBS, NAMES_ALONE, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from allhands.api.errors import StatusError
     from allhands.dialects.group_kinds import GroupKind
@@ -62,7 +63,7 @@ class QueueController:
         self,
         objects: Objects,
         *,
-        scheduler_names: Sequence[str] = ("allhands", "default-scheduler"),
+        scheduler_names: Sequence[str] = NAMES_ALONE,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self._ours = frozenset(scheduler_names)
@@ -78,19 +79,23 @@ class QueueController:
         self._jobs: Informer[GroupShare] = Informer(
             objects, JOBS, lambda raw: self._share(read_job(raw)), optional=True
         )
+        self._commands: Informer[CommandDocument] = Informer(
+            objects, COMMANDS, decode_command, indexes={"queue": _told}, optional=True
+        )
         self._groups: dict[str, Informer[GroupShare]] = {
             kind.prefix: Informer(objects, kind.resource, self._reader_of(kind), optional=True) for kind in GROUP_KINDS
         }
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:
-        return (self._queues, self._pods, self._jobs, *self._groups.values())
+        return (self._queues, self._pods, self._jobs, self._commands, *self._groups.values())
 
     def wire(self, queue: WorkQueue) -> None:
         tally = self._tally
         self._queues.on_change(lambda key, old, new: self._see_queue(queue, key, old, new))
         self._pods.on_change(lambda key, _old, new: self._touch(queue, tally.set_pod(key, new)))
         self._jobs.on_change(lambda key, _old, new: self._touch(queue, tally.set_group(f"job:{key}", new)))
+        self._commands.on_change(lambda _key, _old, new: self._see_command(queue, new))
         for prefix, groups in self._groups.items():
             groups.on_change(functools.partial(self._see_group, queue, prefix))
 
@@ -106,6 +111,7 @@ class QueueController:
         if seen is None:
             self._written.pop(key, None)
             return NOTHING_TO_DO
+        uid = seen.document.metadata.uid
         outcome = reconcile(
             seen.document,
             self._tally.use(key),
@@ -115,6 +121,7 @@ class QueueController:
             now_seconds,
             written_at_seconds=self._written.get(key),
             pause_seconds=self._pause_seconds,
+            commands=[it for it in self._commands.by("queue", key) if it.target is not None and it.target.uid == uid],
         )
         if outcome.instructions:
             self._attempts[key] = now_seconds
@@ -139,6 +146,11 @@ class QueueController:
             for name in (*self._above(key), *self._above(parent_before or ""), parent_before or ""):
                 if name in self._queues:
                     queue.add(name)
+
+    def _see_command(self, queue: WorkQueue, new: CommandDocument | None) -> None:
+        for name in () if new is None else _told(new):
+            if name in self._queues:
+                queue.add(name)
 
     def _see_group(
         self, queue: WorkQueue, prefix: str, key: str, _old: GroupShare | None, new: GroupShare | None
@@ -210,6 +222,12 @@ class QueueController:
             record.has_ended or record.written.phase in ENDED,
             ours,
         )
+
+
+def _told(command: CommandDocument) -> Iterator[str]:
+    """The queue that it is about."""
+    if command.target is not None and command.is_for(QUEUE.group, QUEUE.kind):
+        yield command.target.name
 
 
 def _part(pod: PodUse) -> PodPart:

@@ -53,7 +53,9 @@ def merge_patch(old: Manifest, new: Manifest) -> Manifest:
         if before == after or (_is_nothing(before) and _is_nothing(after)):
             continue
         if isinstance(before, dict) and isinstance(after, dict) and after:
-            patch[field] = merge_patch(before, after)
+            inner = merge_patch(before, after)
+            if inner:  # what differs may be nothing but zeros
+                patch[field] = inner
         else:
             patch[field] = None if _is_nothing(after) else after
     return patch
@@ -81,6 +83,23 @@ def with_condition(conditions: list[Manifest], condition: Manifest, now: str) ->
             return conditions
         stamped["lastTransitionTime"] = present.get("lastTransitionTime", now)
     return [*without_condition(conditions, condition["type"]), stamped]
+
+
+def judged_conditions(written: Json, condition: Manifest, generation: int, now: str) -> list[Manifest] | None:
+    """All that is written with this one, found of that generation, in its place; None if it is there already.
+
+    The time of the transition stays while the status stays. What makes no sense among the written is dropped.
+    """
+    present = [it for it in written if isinstance(it, dict)] if isinstance(written, list) else []
+    known = condition_of(present, condition["type"])
+    stamped = condition | {"lastTransitionTime": now}
+    if generation:
+        stamped["observedGeneration"] = generation
+    if known is not None and known.get("status") == condition["status"]:
+        stamped["lastTransitionTime"] = known.get("lastTransitionTime", now)
+        if known == stamped:
+            return None
+    return [*(it for it in present if it is not known), stamped]
 
 
 def without_condition(conditions: list[Manifest], type: str) -> list[Manifest]:

@@ -1,4 +1,4 @@
-"""A CronJob makes Jobs at the minutes of its schedule, and keeps account of them.
+"""A CronJob makes Jobs at the minutes of its schedule, and keeps account of them; whichever kind of Job.
 
 A Job's name says the minute it was made for, so the same minute never starts twice, whatever crashed in between. What
 is active and what was scheduled last is read off the Jobs themselves; the status only tells it to others, and is
@@ -8,7 +8,7 @@ written before any Job that it was read off is thrown away.
 import datetime
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal, Protocol
 
 import msgspec
 
@@ -24,6 +24,22 @@ JOBS: Final = Resource("batch", "v1", "jobs")
 SCHEDULED_AT: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MANY_MISSED: Final = 100
 """More missed starts than this are worth a warning: a clock is wrong or the schedule was out of use for long."""
+
+
+class CronKind(msgspec.Struct, frozen=True):
+    """What a CronJob of one group is: CronJobs and Jobs have one group and version."""
+
+    crons: Resource
+    jobs: Resource
+    scheduled_at: str
+    """The annotation of a Job that says the moment it was made for."""
+
+    @property
+    def api_version(self) -> str:
+        return self.jobs.api_version
+
+
+BUILTIN: Final = CronKind(CRON_JOBS, JOBS, SCHEDULED_AT)
 
 
 class CronJobSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,6 +60,10 @@ class CronJobStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CronJob(msgspec.Struct, frozen=True):
+    """Another group's is a subclass with its own `of`."""
+
+    of: ClassVar[CronKind] = BUILTIN
+
     metadata: Metadata = Metadata()
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()
@@ -55,8 +75,27 @@ class JobStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] | None = None
 
 
+class MadeJob(Protocol):
+    """A Job, of whichever kind, as the CronJob that made it sees it."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+    @property
+    def end(self) -> str:
+        """`Complete` or `Failed`; empty while it may still run."""
+
+    @property
+    def started_seconds(self) -> float:
+        """Infinite while it has not."""
+
+    @property
+    def succeeded_seconds(self) -> float:
+        """When it was complete; 0 if nobody says."""
+
+
 class CronsJob(msgspec.Struct, frozen=True):
-    """A Job as the CronJob that made it sees it."""
+    """A Job of batch/v1."""
 
     metadata: Metadata = Metadata()
     status: JobStatus = JobStatus()
@@ -67,11 +106,24 @@ class CronsJob(msgspec.Struct, frozen=True):
         ends = (it.type for it in self.status.conditions or () if it.status == "True")
         return next((it for it in ends if it in ("Complete", "Failed")), "")
 
+    @property
+    def started_seconds(self) -> float:
+        return seconds_of(self.status.start_time, math.inf)
+
+    @property
+    def succeeded_seconds(self) -> float:
+        return seconds_of(self.status.completion_time)
+
 
 def reconcile(
-    cron: CronJob, jobs: Sequence[CronsJob], now_seconds: float, is_taken: Callable[[str], bool] = lambda _name: False
+    cron: CronJob,
+    jobs: Sequence[MadeJob],
+    now_seconds: float,
+    is_taken: Callable[[str], bool] = lambda _name: False,
+    refusal: str = "",
 ) -> Outcome:
-    """`jobs` are all that the CronJob controls; `is_taken` says whether a Job of that name, whosever, is there."""
+    """`jobs` are all that the CronJob controls; `is_taken` says whether a Job of that name, whosever, is there;
+    `refusal` is why the last attempt came to nothing."""
     own = sorted(jobs, key=lambda it: (it.metadata.created_seconds, it.metadata.name))
     status = _status(cron, own)
     instructions: list[Instruction] = [*_status_patch(cron, status), *_finished_events(cron, own)]
@@ -88,7 +140,7 @@ def reconcile(
     due, more = _due(cron, own, schedule, now_seconds)
     instructions += more
     if due is not None:
-        instructions += _start(cron, own, due, is_taken)
+        instructions += _start(cron, own, due, is_taken, refusal)
     next_seconds = schedule.next_after(now_seconds)
     if next_seconds is None and due is None:
         instructions.append(_warning(cron, "InvalidSchedule", f"{cron.spec.schedule!r} never comes in the next years"))
@@ -100,19 +152,19 @@ def _warning(cron: CronJob, reason: str, message: str) -> Record:
 
 
 def _event(cron: CronJob, type: Literal["Normal", "Warning"], reason: str, message: str) -> Record:
-    return Record(object_reference("batch/v1", "CronJob", cron.metadata), type, reason, message)
+    return Record(object_reference(cron.of.api_version, "CronJob", cron.metadata), type, reason, message)
 
 
-def _is_scheduled(cron: CronJob, job: CronsJob) -> bool:
+def _is_scheduled(cron: CronJob, job: MadeJob) -> bool:
     """Whether it was made for a minute of the schedule, not by hand from the template."""
     return _scheduled_seconds(cron, job) is not None
 
 
-def _scheduled_seconds(cron: CronJob, job: CronsJob) -> int | None:
+def _scheduled_seconds(cron: CronJob, job: MadeJob) -> int | None:
     minute = job.metadata.name.removeprefix(f"{cron.metadata.name}-")
     if minute == job.metadata.name or not minute.isdecimal() or len(minute) > 12:
         return None
-    stated = job.metadata.annotation(SCHEDULED_AT)
+    stated = job.metadata.annotation(cron.of.scheduled_at)
     try:
         exact = datetime.datetime.fromisoformat(stated).timestamp() if stated else int(minute) * 60
     except (ValueError, OverflowError):
@@ -120,25 +172,25 @@ def _scheduled_seconds(cron: CronJob, job: CronsJob) -> int | None:
     return math.floor(exact)
 
 
-def _last_scheduled_seconds(cron: CronJob, jobs: Iterable[CronsJob]) -> float | None:
+def _last_scheduled_seconds(cron: CronJob, jobs: Iterable[MadeJob]) -> float | None:
     times = [float(it) for job in jobs if (it := _scheduled_seconds(cron, job)) is not None]
     if cron.status.last_schedule_time is not None:
         times.append(seconds_of(cron.status.last_schedule_time))
     return max(times, default=None)
 
 
-def _is_active(cron: CronJob, job: CronsJob) -> bool:
+def _is_active(cron: CronJob, job: MadeJob) -> bool:
     if job.end or not _is_scheduled(cron, job):
         return False
     return not (job.metadata.is_going and cron.spec.concurrency_policy == "Replace")
 
 
-def _status(cron: CronJob, jobs: Sequence[CronsJob]) -> Manifest:
-    status: Manifest = {"active": [_reference(job) for job in jobs if _is_active(cron, job)]}
+def _status(cron: CronJob, jobs: Sequence[MadeJob]) -> Manifest:
+    status: Manifest = {"active": [_reference(cron, job) for job in jobs if _is_active(cron, job)]}
     last = _last_scheduled_seconds(cron, jobs)
     if last is not None:
         status["lastScheduleTime"] = time_text(last)
-    successes = [seconds_of(job.status.completion_time) for job in jobs if job.end == "Complete"]
+    successes = [job.succeeded_seconds for job in jobs if job.end == "Complete"]
     if cron.status.last_successful_time is not None:
         successes.append(seconds_of(cron.status.last_successful_time))
     if any(successes):
@@ -146,8 +198,8 @@ def _status(cron: CronJob, jobs: Sequence[CronsJob]) -> Manifest:
     return status
 
 
-def _reference(job: CronsJob) -> Manifest:
-    return object_reference("batch/v1", "Job", job.metadata)
+def _reference(cron: CronJob, job: MadeJob) -> Manifest:
+    return object_reference(cron.of.api_version, "Job", job.metadata)
 
 
 def _status_patch(cron: CronJob, status: Manifest) -> list[Instruction]:
@@ -165,10 +217,10 @@ def _status_patch(cron: CronJob, status: Manifest) -> list[Instruction]:
         return []
     metadata = cron.metadata
     version = metadata.resource_version
-    return [Patch(CRON_JOBS, metadata.namespace, metadata.name, {"status": patch}, "status", version)]
+    return [Patch(cron.of.crons, metadata.namespace, metadata.name, {"status": patch}, "status", version)]
 
 
-def _finished_events(cron: CronJob, jobs: Sequence[CronsJob]) -> list[Instruction]:
+def _finished_events(cron: CronJob, jobs: Sequence[MadeJob]) -> list[Instruction]:
     told = {it.get("uid"): it.get("name", "") for it in cron.status.active or ()}
     present = {job.metadata.uid: job for job in jobs}
     events: list[Instruction] = []
@@ -181,7 +233,7 @@ def _finished_events(cron: CronJob, jobs: Sequence[CronsJob]) -> list[Instructio
     return events
 
 
-def _history(cron: CronJob, jobs: Sequence[CronsJob]) -> list[Instruction]:
+def _history(cron: CronJob, jobs: Sequence[MadeJob]) -> list[Instruction]:
     """Finished Jobs beyond what is to be kept go, oldest first."""
     instructions: list[Instruction] = []
     for end, limit in (
@@ -198,20 +250,20 @@ def _history(cron: CronJob, jobs: Sequence[CronsJob]) -> list[Instruction]:
     return instructions
 
 
-def _by_start(job: CronsJob) -> tuple[float, str]:
-    return seconds_of(job.status.start_time, math.inf), job.metadata.name
+def _by_start(job: MadeJob) -> tuple[float, str]:
+    return job.started_seconds, job.metadata.name
 
 
-def _deletion(cron: CronJob, job: CronsJob) -> list[Instruction]:
+def _deletion(cron: CronJob, job: MadeJob) -> list[Instruction]:
     metadata = job.metadata
     return [
-        Delete(JOBS, metadata.namespace, metadata.name, metadata.uid, propagation="Background"),
+        Delete(cron.of.jobs, metadata.namespace, metadata.name, metadata.uid, propagation="Background"),
         _event(cron, "Normal", "SuccessfulDelete", f"Deleted job {metadata.name}"),
     ]
 
 
 def _due(
-    cron: CronJob, jobs: Sequence[CronsJob], schedule: Schedule, now_seconds: float
+    cron: CronJob, jobs: Sequence[MadeJob], schedule: Schedule, now_seconds: float
 ) -> tuple[int | None, list[Instruction]]:
     """The latest moment that should have started a Job and has not; all before it are let go."""
     last = _last_scheduled_seconds(cron, jobs)
@@ -236,7 +288,7 @@ def _missed(schedule: Schedule, earliest_seconds: float, due_seconds: int) -> in
 
 
 def _start(
-    cron: CronJob, jobs: Sequence[CronsJob], due_seconds: int, is_taken: Callable[[str], bool]
+    cron: CronJob, jobs: Sequence[MadeJob], due_seconds: int, is_taken: Callable[[str], bool], refusal: str
 ) -> list[Instruction]:
     name = f"{cron.metadata.name}-{due_seconds // 60}"
     if any(job.metadata.name == name for job in jobs):
@@ -245,13 +297,15 @@ def _start(
         return [_warning(cron, "FailedCreate", f"Error creating job: a job {name} of somebody else is in the way")]
     active = [job for job in jobs if _is_active(cron, job)]
     instructions: list[Instruction] = []
+    if refusal:
+        instructions.append(_warning(cron, "FailedCreate", f"Error creating job: {refusal}"))
     if active and cron.spec.concurrency_policy == "Forbid":
         text = "Not starting job because prior execution is running and concurrency policy is Forbid"
         return [_event(cron, "Normal", "JobAlreadyActive", text)]
     if cron.spec.concurrency_policy == "Replace":
         for job in active:
             instructions += _deletion(cron, job)
-    instructions.append(Create(JOBS, cron.metadata.namespace, _job(cron, name, due_seconds)))
+    instructions.append(Create(cron.of.jobs, cron.metadata.namespace, _job(cron, name, due_seconds)))
     instructions.append(_event(cron, "Normal", "SuccessfulCreate", f"Created job {name}"))
     return instructions
 
@@ -259,7 +313,7 @@ def _start(
 def _job(cron: CronJob, name: str, due_seconds: int) -> Manifest:
     template = cron.spec.job_template
     return {
-        "apiVersion": "batch/v1",
+        "apiVersion": cron.of.api_version,
         "kind": "Job",
         "metadata": {
             "name": name,
@@ -267,9 +321,9 @@ def _job(cron: CronJob, name: str, due_seconds: int) -> Manifest:
             "labels": dict(template.labels),
             "annotations": {
                 **(template.metadata.get("annotations") or {}),
-                SCHEDULED_AT: local_text(due_seconds, cron.spec.time_zone),
+                cron.of.scheduled_at: local_text(due_seconds, cron.spec.time_zone),
             },
-            "ownerReferences": [owner_reference("batch/v1", "CronJob", cron.metadata)],
+            "ownerReferences": [owner_reference(cron.of.api_version, "CronJob", cron.metadata)],
         },
         "spec": template.spec,
     }

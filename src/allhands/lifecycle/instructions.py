@@ -13,9 +13,13 @@ from allhands.api.kinds import Resource
 
 
 class Create(msgspec.Struct, frozen=True):
+    """With `unless_there` one of that name is fine if it has the same manager as this one would have; somebody else's
+    is a refusal. Whose a Secret is nobody looks."""
+
     resource: Resource
     namespace: str
     manifest: Manifest
+    unless_there: bool = False
 
 
 class Patch(msgspec.Struct, frozen=True):

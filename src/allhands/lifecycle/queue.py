@@ -1,7 +1,8 @@
 """A Queue's status: whether it is open, how many groups are where, what their pods hold, and whether it makes sense.
 
 Written only when it is different, and at most once in a while, however fast pods come and go. Whether a queue is open
-is its owner's word: the machine only fills in a missing one, and settles between Closing and Closed.
+is its owner's word, given by a Command or written into the status: the machine only fills in a missing one, and settles
+between Closing and Closed.
 """
 
 from __future__ import annotations
@@ -10,20 +11,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.volcano.lifecycle_policy import Action
 from allhands.api.volcano.queue import QUEUE, QueueSpec, QueueState
 from allhands.api.volcano.queue_rules import parent_of
-from allhands.lifecycle.changes import condition_of, time_text
-from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome, Patch
+from allhands.lifecycle.changes import judged_conditions, object_reference, time_text
+from allhands.lifecycle.instructions import NOTHING_TO_DO, Instruction, Outcome, Patch, Record
 from allhands.lifecycle.observed import Metadata
 from allhands.lifecycle.queue_tally import Phase, QueueUse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allhands.api.document import Manifest
+    from allhands.lifecycle.command import CommandDocument
 
 ACCEPTED: Final = "Accepted"
 PAUSE_SECONDS: Final = 1.0
 """At least so long between two writes of one queue's status."""
 _STATES: Final = frozenset(QueueState)
+_ORDERS: Final = {Action.OPEN_QUEUE.value: QueueState.OPEN, Action.CLOSE_QUEUE.value: QueueState.CLOSED}
 
 
 class QueueDocument(msgspec.Struct, frozen=True):
@@ -65,10 +71,13 @@ def reconcile(
     *,
     written_at_seconds: float | None,
     pause_seconds: float = PAUSE_SECONDS,
+    commands: Sequence[CommandDocument] = (),
 ) -> Outcome:
     """`own` is what its own groups are and hold, `whole` includes the queues below it."""
     if queue.metadata.is_going:
         return NOTHING_TO_DO
+    if commands:
+        return Outcome(tuple(_obey(queue, own, sorted(commands, key=lambda it: it.order))))
     patch = _patch(queue, own, whole, _accepted(problem, notes), now_seconds)
     if not patch:
         return NOTHING_TO_DO
@@ -88,9 +97,30 @@ def _patch(queue: QueueDocument, own: QueueUse, whole: QueueUse, accepted: Manif
             patch[phase.value] = own.count(phase)
     if (changes := _amount_changes(before.get("allocated"), whole.holds.to_quantities())) is not None:
         patch["allocated"] = changes
-    if (conditions := _conditions(queue, accepted, now_seconds)) is not None:
+    conditions = judged_conditions(
+        before.get("conditions"), accepted, queue.metadata.generation, time_text(now_seconds)
+    )
+    if conditions is not None:
         patch["conditions"] = conditions
     return patch
+
+
+def _obey(queue: QueueDocument, own: QueueUse, commands: Sequence[CommandDocument]) -> list[Instruction]:
+    """The last word counts. What is done comes before the removal: who is stopped between does the same once more."""
+    told: list[Instruction] = []
+    wanted = next((_ORDERS[it.action] for it in reversed(commands) if it.action in _ORDERS), None)
+    if wanted is not None and (state := next_state(wanted, own.live_groups)) != queue.state:
+        status: Manifest = {"state": state.value}
+        if "allocated" not in queue.written:
+            status["allocated"] = {}
+        told.append(Patch(QUEUE.resource, "", queue.metadata.name, {"status": status}, subresource="status"))
+    involved = object_reference(QUEUE.api_version, QUEUE.kind, queue.metadata)
+    for it in commands:
+        if it.action not in _ORDERS:
+            known = " and ".join(_ORDERS)
+            message = f'Command {it.metadata.key}: a queue knows no action "{it.action}", only {known}.'
+            told.append(Record(involved, "Warning", "UnknownCommand", message))
+    return [*told, *(it.removal() for it in commands)]
 
 
 def next_state(state: str, live_groups: int) -> QueueState:
@@ -115,18 +145,3 @@ def _accepted(problem: Problem | None, notes: tuple[str, ...]) -> Manifest:
         return {"type": ACCEPTED, "status": "False", "reason": problem.reason, "message": problem.message}
     reason, message = ("PartlyUsed", "; ".join(notes)) if notes else ("Valid", "The queue makes sense.")
     return {"type": ACCEPTED, "status": "True", "reason": reason, "message": message}
-
-
-def _conditions(queue: QueueDocument, accepted: Manifest, now_seconds: float) -> list[Manifest] | None:
-    """All of them with this one in its place; None if it is there already."""
-    written = queue.written.get("conditions")
-    present = [it for it in written if isinstance(it, dict)] if isinstance(written, list) else []
-    known = condition_of(present, ACCEPTED)
-    stamped = accepted | {"lastTransitionTime": time_text(now_seconds)}
-    if queue.metadata.generation:
-        stamped["observedGeneration"] = queue.metadata.generation
-    if known is not None and known.get("status") == accepted["status"]:
-        stamped["lastTransitionTime"] = known.get("lastTransitionTime", stamped["lastTransitionTime"])
-        if known == stamped:
-            return None
-    return [*(it for it in present if it is not known), stamped]

@@ -46,6 +46,13 @@ class Hearing(Protocol):
     def heard(self, key: str, refusal: StatusError | None) -> None: ...
 
 
+@runtime_checkable
+class Working(Protocol):
+    """A controller that has something of its own to run beside, e.g. to ask what machines want to know."""
+
+    async def run_beside(self) -> None: ...
+
+
 class ControllerLoop:
     """Runs one controller until cancelled."""
 
@@ -83,6 +90,8 @@ class ControllerLoop:
                 group.create_task(informer.run(), name=f"{self._controller.name}: {informer.resource.plural}")
             for informer in (first, *others):
                 await informer.synced.wait()
+            if isinstance(self._controller, Working):
+                group.create_task(self._controller.run_beside(), name=f"{self._controller.name}: beside")
             for number in range(self._workers):
                 group.create_task(self._work(), name=f"{self._controller.name} worker {number}")
 

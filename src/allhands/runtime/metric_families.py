@@ -161,10 +161,30 @@ OURS: Final = (
     _counter("allhands_part_failures_total", "How often a part ended by a mistake and was begun anew.", "part"),
     _counter("allhands_metrics_dropped_total", "Series that were not kept because a family had too many."),
 )
+WEBHOOKS: Final = (
+    _counter(
+        "allhands_webhook_reviews_total",
+        "Objects that were reviewed: 'allowed', 'refused', or 'failed' when there was no verdict; by webhook and kind.",
+        "webhook",
+        "kind",
+        "result",
+    ),
+    _histogram(
+        "allhands_webhook_review_seconds",
+        "From the beginning of a review's turn to its verdict.",
+        _doubling(0.0005, 15),
+        "webhook",
+    ),
+    _gauge(
+        "allhands_webhook_certificate_expiry_timestamp_seconds",
+        "When the certificate that is served, or its authority, ends, in seconds since 1970.",
+        "certificate",
+    ),
+)
 PROCESS: Final = (
     _counter("process_cpu_seconds_total", "User and system time of this process."),
     _gauge("process_resident_memory_bytes", "Memory of this process that is in RAM."),
     _gauge("process_open_fds", "Files that this process has open."),
     _gauge("process_start_time_seconds", "When this process began, in seconds since 1970."),
 )
-FAMILIES: Final = (*SCHEDULER, *VOLCANO, *CONTROLLERS, *CLIENT, *OURS, *PROCESS)
+FAMILIES: Final = (*SCHEDULER, *VOLCANO, *CONTROLLERS, *CLIENT, *OURS, *WEBHOOKS, *PROCESS)

@@ -6,11 +6,12 @@ The first refusal ends it; whoever asked looks again and asks anew. What is alre
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from allhands.api.errors import StatusError
+from allhands.api.kinds import Resource
 from allhands.lifecycle.instructions import Create, Delete, Instruction, Patch, Record
 from allhands.ports import DeleteOptions, WriteOptions
 from allhands.runtime.informer import Informer, key_of
@@ -18,11 +19,14 @@ from allhands.runtime.informer import Informer, key_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allhands.api.kinds import Resource
+    from allhands.api.document import Manifest
     from allhands.ports import Document, Objects
     from allhands.runtime.recorder import Recorder
 
 NOT_FOUND, CONFLICT = 404, 409
+SECRETS: Final = Resource("", "v1", "secrets")
+"""Never read, since nobody should be trusted to read them all. One that is there is taken for ours: if it is not, pods
+that mount it have nothing that their owner could not have mounted without us."""
 
 
 class Performer:
@@ -66,14 +70,33 @@ class Performer:
         if isinstance(instruction, Record):
             self._recorder.record(instruction)
         elif isinstance(instruction, Create):
-            # A body in bytes is what the store is fastest with; over HTTP it has to be made anyway.
-            body = msgspec.json.encode(instruction.manifest)
-            document = await self._objects.create(instruction.resource, body, instruction.namespace, self._options)
-            self._observe(instruction.resource, document)
+            await self._create(instruction)
         elif isinstance(instruction, Patch):
             await self._patch(instruction)
         else:
             await self._delete(instruction)
+
+    async def _create(self, wanted: Create) -> None:
+        # A body in bytes is what the store is fastest with; over HTTP it has to be made anyway.
+        body = msgspec.json.encode(wanted.manifest)
+        try:
+            document = await self._objects.create(wanted.resource, body, wanted.namespace, self._options)
+        except StatusError as refusal:
+            if not wanted.unless_there or refusal.reason != "AlreadyExists":
+                raise
+            if wanted.resource == SECRETS:
+                return
+            document = await self._own(wanted, refusal)
+        self._observe(wanted.resource, document)
+
+    async def _own(self, wanted: Create, refusal: StatusError) -> Document:
+        """What is there under that name, if whoever asks is its manager."""
+        found = await self._objects.get(wanted.resource, wanted.manifest["metadata"]["name"], wanted.namespace)
+        owner, ours = (_manager(it["metadata"]) for it in (found.manifest(), wanted.manifest))
+        if owner.get("uid") == ours.get("uid"):
+            return found
+        whose = f"it belongs to {owner['kind']} {owner['name']}" if owner else "it belongs to nobody"
+        raise StatusError(CONFLICT, "Taken", f"{refusal.message}, and {whose}", {})
 
     async def _patch(self, wanted: Patch) -> None:
         patch = wanted.patch
@@ -120,6 +143,10 @@ class Performer:
                 informer.observe(document.raw, document.head)
             except ValueError:  # an answer that is not the object, such as a Status
                 continue
+
+
+def _manager(metadata: Manifest) -> Manifest:
+    return next((it for it in metadata.get("ownerReferences") or () if it.get("controller")), {})
 
 
 def _runs(instructions: Sequence[Instruction]) -> list[list[Instruction]]:

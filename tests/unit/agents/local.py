@@ -72,12 +72,14 @@ class Local:
     async def pod(self, name: str) -> Manifest:
         return (await self.objects.get(PODS, name, "default")).manifest()
 
-    async def when(self, name: str, is_so: Callable[[Manifest], bool]) -> Manifest:
+    async def when(
+        self, name: str, is_so: Callable[[Manifest], bool], patience_seconds: float = PATIENCE_SECONDS
+    ) -> Manifest:
         """The pod, as soon as it is so."""
         watch = await self.objects.watch(PODS, Query(namespace="default", fields=f"metadata.name={name}"))
         last: Manifest = {}
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(patience_seconds):
                 async for event in watch:
                     last = event.manifest()
                     if event.type != "DELETED" and is_so(last):
@@ -88,9 +90,9 @@ class Local:
             await watch.close()
         raise AssertionError("the watch ended")
 
-    async def ended(self, name: str) -> Manifest:
+    async def ended(self, name: str, patience_seconds: float = PATIENCE_SECONDS) -> Manifest:
         """The pod's status once it is over."""
-        pod = await self.when(name, lambda it: it["status"].get("phase") in ("Succeeded", "Failed"))
+        pod = await self.when(name, lambda it: it["status"].get("phase") in ("Succeeded", "Failed"), patience_seconds)
         status: Manifest = pod["status"]
         return status
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from allhands.api.volcano.queue import QueueState
+from allhands.api.volcano.queue import QUEUE, QueueState
 from allhands.api.volcano.queue_rules import place_error
 from allhands.controllers.watching import decoder
-from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome, Patch
+from allhands.lifecycle.command import CommandDocument, decode_command
+from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome, Patch, Record
 from allhands.lifecycle.queue import Problem, QueueDocument, next_state, reconcile
 from allhands.lifecycle.queue_tally import NO_USE, Phase, QueueUse
 from allhands.model.resources import ResourceVector
@@ -150,3 +151,32 @@ def test_a_place_in_the_tree() -> None:
     assert error is not None
     assert len(str(error)) < 1000
     assert place_error("q5", chain | {"q20000": "nowhere"}) is not None
+
+
+def _command(name: str, action: str, second: int = 0) -> CommandDocument:
+    created = f"2026-01-31T11:00:{second:02}Z"
+    target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "q", "uid": "u"}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "creationTimestamp": created}
+    return decode_command(json.dumps({"metadata": metadata, "action": action, "target": target}).encode())
+
+
+def test_a_command_is_obeyed_before_it_is_removed_and_the_last_word_counts() -> None:
+    queue = _after(_queue(), _look(_queue(), BUSY))
+    first, second = _command("b", "CloseQueue", 1), _command("a", "OpenQueue", 2)
+    closed = _look(queue, BUSY, commands=[first])
+    assert closed.instructions == (
+        Patch(QUEUE.resource, "", "q", {"status": {"state": "Closing"}}, subresource="status"),
+        first.removal(),
+    )
+    assert _look(queue, BUSY, commands=[second, first]).instructions == (first.removal(), second.removal())
+    idle = _look(_queue({"state": "Open", "allocated": {}}), commands=[first])
+    assert idle.instructions[0] == Patch(QUEUE.resource, "", "q", {"status": {"state": "Closed"}}, subresource="status")
+
+
+def test_a_command_that_a_queue_does_not_know_is_told_about_and_removed() -> None:
+    queue = _after(_queue(), _look(_queue()))
+    unknown = _command("x", "RestartJob")
+    told, removed = _look(queue, commands=[unknown]).instructions
+    assert isinstance(told, Record)
+    assert told.message == ('Command default/x: a queue knows no action "RestartJob", only OpenQueue and CloseQueue.')
+    assert removed == unknown.removal()

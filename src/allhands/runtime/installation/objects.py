@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from allhands import __version__
 from allhands.api.definitions import MANAGED_BY, OURS, PART_OF
 from allhands.runtime.installation import rights
-from allhands.runtime.installation.workloads import disruption_budget, network_policy, workload
+from allhands.runtime.installation.webhooks import NAME, by_service, configurations
+from allhands.runtime.installation.workloads import disruption_budget, network_policy, webhook_service, workload
 from allhands.runtime.installing import KINDS
 
 if TYPE_CHECKING:
@@ -23,22 +24,29 @@ if TYPE_CHECKING:
 
 _RIGHTS: Final = "rbac.authorization.k8s.io"
 _CRITICAL: Final = ("system-cluster-critical",)
+PARTS: Final = {
+    "scheduler": (rights.SCHEDULER, rights.SCHEDULER_AT_HOME),
+    "controllers": (rights.CONTROLLERS, rights.CONTROLLERS_AT_HOME),
+    "webhooks": (rights.WEBHOOKS, rights.WEBHOOKS_AT_HOME),
+}
+"""What runs, with what it may do in the cluster and at home."""
 
 
 def install_objects(options: InstallOptions) -> list[Manifest]:
     """All of them, in their order."""
     found = [*kind_objects(), _namespace(options)]
-    for part, everywhere, at_home in (
-        ("scheduler", rights.SCHEDULER, rights.SCHEDULER_AT_HOME),
-        ("controllers", rights.CONTROLLERS, rights.CONTROLLERS_AT_HOME),
-    ):
+    parts = {part: granted for part, granted in PARTS.items() if part != "webhooks" or options.webhooks}
+    for part, (everywhere, at_home) in parts.items():
         found += _rights_of(options, part, everywhere, at_home)
     found.append(_critical_quota(options))
     if options.policy:
         found.append(_policy(options))
     found.append(network_policy(options))
-    for part in ("scheduler", "controllers"):
+    for part in parts:
         found += [workload(options, part), disruption_budget(options, part)]
+    if options.webhooks:
+        found += [_keys(options), webhook_service(options)]
+        found += configurations(options.namespace, by_service(options.namespace))
     return [_labelled(it) for it in found]
 
 
@@ -104,6 +112,12 @@ def _critical_quota(options: InstallOptions) -> Manifest:
         "metadata": {"name": f"{OURS}-critical-pods", "namespace": options.namespace},
         "spec": {"hard": {"pods": "40"}, "scopeSelector": {"matchExpressions": [in_class]}},
     }
+
+
+def _keys(options: InstallOptions) -> Manifest:
+    """Empty: the webhooks fill it, and may then do without the right to make one."""
+    metadata = {"name": NAME, "namespace": options.namespace, "labels": {"app.kubernetes.io/component": "webhooks"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
 
 
 def _policy(options: InstallOptions) -> Manifest:

@@ -40,6 +40,8 @@ class InstallOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The text of a policy file; without one the built-in policy decides."""
     metrics_secret: str = ""
     """The name of a secret in the namespace; who shows the token under its key `token` may read the metrics."""
+    webhooks: bool = False
+    """Whether objects of our kinds are checked and completed before the API server stores them."""
     api_ports: tuple[int, ...] = (443, 6443)
     """Where the API server may be reached; the network policy closes all other ways out."""
 

@@ -12,6 +12,7 @@ import msgspec
 from allhands.api.definitions import DEFINITIONS, MANAGED_BY, OURS, PART_OF
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
+from allhands.runtime.installation.webhooks import MUTATING, VALIDATING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,9 +35,14 @@ COLLECTIONS: Final[dict[str, tuple[Resource, bool]]] = {
     "ServiceAccount": (Resource("", "v1", "serviceaccounts"), True),
     "ResourceQuota": (Resource("", "v1", "resourcequotas"), True),
     "ConfigMap": (Resource("", "v1", "configmaps"), True),
+    "Secret": (Resource("", "v1", "secrets"), True),
+    "Service": (Resource("", "v1", "services"), True),
     "NetworkPolicy": (Resource("networking.k8s.io", "v1", "networkpolicies"), True),
     "PodDisruptionBudget": (Resource("policy", "v1", "poddisruptionbudgets"), True),
     "Deployment": (Resource("apps", "v1", "deployments"), True),
+    # Last to come and first to go: while they are there, somebody must answer.
+    "MutatingWebhookConfiguration": (MUTATING, False),
+    "ValidatingWebhookConfiguration": (VALIDATING, False),
 }
 """Each kind, its collection, and whether it lives in namespaces; in the order in which they can be brought."""
 OURS_BY_LABEL: Final = f"{PART_OF}={OURS}"

@@ -1,7 +1,8 @@
 """What the scheduler and the controllers may do in a cluster, and not a verb more.
 
 Each rule names what it is for. A test runs both as their service accounts on a real API server and reads its audit log:
-nothing is refused, and nothing is granted that nobody uses. Never a wildcard, a secret, or a verb that grants rights.
+nothing is refused, and nothing is granted that nobody uses. Never a wildcard, a look at Secrets that are not our own,
+or a verb that grants rights.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
 
 READ: Final = ("list", "watch")
-GROUPS_OF_POD_GROUPS: Final = ("scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
+VOLCANO_GROUPS: Final = "scheduling.volcano.sh"
+GROUPS_OF_POD_GROUPS: Final = ("scheduling.k8s.io", VOLCANO_GROUPS, "scheduling.x-k8s.io")
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -73,6 +75,8 @@ SCHEDULER: Final = (
         )
     ),
     Rule("scheduling.volcano.sh", ("queues",), READ),
+    # Which nodes are close to each other.
+    Rule("topology.volcano.sh", ("hypernodes",), READ),
 )
 """In the whole cluster."""
 
@@ -89,17 +93,62 @@ SCHEDULER_AT_HOME: Final = (
 CONTROLLERS: Final = (
     EVENTS,
     # Queues: how much each holds, and the two that everybody expects.
-    Rule("", ("pods",), READ),
     Rule("batch", ("jobs",), READ),
-    *(Rule(group, ("podgroups",), READ) for group in GROUPS_OF_POD_GROUPS),
+    *(Rule(group, ("podgroups",), READ) for group in GROUPS_OF_POD_GROUPS if group != VOLCANO_GROUPS),
     Rule("scheduling.volcano.sh", ("queues",), ("create", "list", "watch")),
     Rule("scheduling.volcano.sh", ("queues/status",), ("patch",)),
+    # Who obeys a Command removes it.
+    Rule("bus.volcano.sh", ("commands",), ("delete", "list", "watch")),
+    # Volcano Jobs: their groups and pods, made, told to go and made anew; gone when their time to live has passed.
+    # What is made once and found there after all is read, to see whose it is; but for Secrets, which nobody reads.
+    Rule("batch.volcano.sh", ("jobs",), ("create", "delete", "get", "list", "watch")),
+    Rule("batch.volcano.sh", ("jobs/status",), ("patch",)),
+    Rule("", ("pods",), ("create", "delete", "get", "list", "patch", "watch")),
+    Rule(VOLCANO_GROUPS, ("podgroups",), ("create", "delete", "get", "list", "patch", "watch")),
+    # What their plugins and volumes need; the names of hosts follow when a Job is scaled.
+    Rule("", ("configmaps",), ("create", "get", "patch")),
+    Rule("", ("persistentvolumeclaims", "services"), ("create", "get")),
+    Rule("", ("secrets",), ("create",)),
+    Rule("networking.k8s.io", ("networkpolicies",), ("create", "get")),
+    # CronJobs and flows make Volcano Jobs and throw away old ones; flows may wait for Jobs of batch/v1.
+    Rule("batch.volcano.sh", ("cronjobs",), READ),
+    Rule("batch.volcano.sh", ("cronjobs/status",), ("patch",)),
+    Rule("flow.volcano.sh", ("jobflows", "jobtemplates"), READ),
+    Rule("flow.volcano.sh", ("jobflows/status", "jobtemplates/status"), ("patch",)),
+    # HyperNodes: how many nodes are in each, and whether it makes sense. What nodes say of their CPUs is not used.
+    Rule("", ("nodes",), READ),
+    Rule("topology.volcano.sh", ("hypernodes",), READ),
+    Rule("topology.volcano.sh", ("hypernodes/status",), ("patch",)),
+    Rule("nodeinfo.volcano.sh", ("numatopologies",), READ),
+    Rule("nodeinfo.volcano.sh", ("numatopologies/status",), ("patch",)),
 )
 
 CONTROLLERS_AT_HOME: Final = (
     HOME,
     Rule("coordination.k8s.io", ("leases",), ("create",)),
     Rule("coordination.k8s.io", ("leases",), ("get", "update"), ("allhands-controllers",)),
+)
+
+WEBHOOKS: Final = (
+    # Whether who submits a Job may do what it does.
+    Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    # What rules ask about other objects; before anybody is refused it is read anew.
+    Rule("", ("namespaces",), ("get", "list", "watch")),
+    Rule("scheduling.k8s.io", ("priorityclasses",), ("get", "list", "watch")),
+    Rule("scheduling.volcano.sh", ("queues",), ("get", "list", "watch")),
+    Rule("flow.volcano.sh", ("jobtemplates",), ("get", "list", "watch")),
+    # Whom the API server is to trust, in the two that the installation has brought.
+    Rule(
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        ("get", "update"),
+        ("allhands-webhooks",),
+    ),
+)
+
+WEBHOOKS_AT_HOME: Final = (
+    # The keys of the webhooks, which the installation has brought empty: no other Secret, and none is ever made.
+    Rule("", ("secrets",), ("get", "update"), ("allhands-webhooks",)),
 )
 
 

@@ -1,4 +1,4 @@
-"""What runs: the two Deployments, what may be disrupted of them, and whom they may speak to.
+"""What runs: the Deployments, what may be disrupted of them, and whom they may speak to.
 
 Containers are as restricted as Pod Security's strictest profile asks for, whether or not the namespace enforces it.
 """
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from allhands import __version__
 from allhands.api.definitions import MANAGED_BY, OURS, PART_OF
+from allhands.runtime.installation.webhooks import NAME, SERVICE_PORT
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.runtime.installation.options import InstallOptions
 
 PORT: Final = 8080
+WEBHOOK_PORT: Final = 8443
 USER: Final = 65532
 """Nobody in particular, and the user of the image."""
 POLICY_FOLDER: Final = "/etc/allhands/policy"
@@ -23,6 +25,7 @@ METRICS_FOLDER: Final = "/etc/allhands/metrics"
 REQUESTS: Final = {
     "scheduler": {"cpu": "500m", "memory": "256Mi"},
     "controllers": {"cpu": "100m", "memory": "128Mi"},
+    "webhooks": {"cpu": "100m", "memory": "128Mi"},
 }
 _COMPONENT: Final = "app.kubernetes.io/component"
 
@@ -40,7 +43,7 @@ def arguments_of(options: InstallOptions, part: str) -> list[str]:
         part,
         *names,
         *policy,
-        "--leader-elect",
+        f"--address=0.0.0.0:{WEBHOOK_PORT}" if part == "webhooks" else "--leader-elect",
         f"--lease-namespace={options.namespace}",
         f"--metrics-address=0.0.0.0:{PORT}",
         *([f"--metrics-token-file={METRICS_FOLDER}/token"] if options.metrics_secret else []),
@@ -50,7 +53,7 @@ def arguments_of(options: InstallOptions, part: str) -> list[str]:
 
 
 def workload(options: InstallOptions, part: str) -> Manifest:
-    """A Deployment of which one replica leads and the others wait to."""
+    """A Deployment of which one replica leads and the others wait to; of webhooks every one answers."""
     metadata = {"name": f"{OURS}-{part}", "namespace": options.namespace, "labels": {_COMPONENT: part}}
     return {
         "apiVersion": "apps/v1",
@@ -130,7 +133,7 @@ def _container(options: InstallOptions, part: str) -> Manifest:
         "image": options.image,
         "imagePullPolicy": "IfNotPresent",
         "args": arguments_of(options, part),
-        "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
+        "ports": _ports(part),
         "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, timeoutSeconds=5),
         "readinessProbe": _probe("/readyz", periodSeconds=5, timeoutSeconds=5),
         "resources": {"requests": REQUESTS[part]},
@@ -148,6 +151,26 @@ def _container(options: InstallOptions, part: str) -> Manifest:
     return container
 
 
+def _ports(part: str) -> list[Manifest]:
+    ports: list[Manifest] = [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}]
+    if part == "webhooks":
+        ports.append({"name": "webhooks", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+    return ports
+
+
+def webhook_service(options: InstallOptions) -> Manifest:
+    """Where API servers find the webhooks that are ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": options.namespace, "labels": {_COMPONENT: "webhooks"}},
+        "spec": {
+            "selector": selector_of("webhooks"),
+            "ports": [{"name": "webhooks", "port": SERVICE_PORT, "protocol": "TCP", "targetPort": "webhooks"}],
+        },
+    }
+
+
 def _probe(path: str, **times: Any) -> Manifest:
     return {"httpGet": {"path": path, "port": "metrics"}, **times}
 
@@ -163,7 +186,8 @@ def disruption_budget(options: InstallOptions, part: str) -> Manifest:
 
 
 def network_policy(options: InstallOptions) -> Manifest:
-    """In: probes and metrics. Out: the API server, by its address, so that no name has to be looked up."""
+    """In: probes, metrics and reviews. Out: the API server, by its address, so that no name has to be looked up."""
+    ports = (PORT, WEBHOOK_PORT) if options.webhooks else (PORT,)
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -171,7 +195,7 @@ def network_policy(options: InstallOptions) -> Manifest:
         "spec": {
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": OURS}},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
+            "ingress": [{"ports": [{"protocol": "TCP", "port": port} for port in ports]}],
             "egress": [{"ports": [{"protocol": "TCP", "port": port} for port in options.api_ports]}],
         },
     }

@@ -1,0 +1,39 @@
+"""A Command (bus.volcano.sh/v1alpha1) as those read it who are told: what is to be done, with which object.
+
+It is an order, not a state: whoever obeys it removes it, after having done it or written down that it will be done. One
+for an object that is gone, or that nobody understands, is removed too and told about.
+"""
+
+from typing import Final
+
+import msgspec
+
+from allhands.api.kinds import Resource
+from allhands.lifecycle.instructions import Delete
+from allhands.lifecycle.observed import Metadata, OwnerReference
+
+COMMANDS: Final = Resource("bus.volcano.sh", "v1alpha1", "commands")
+
+
+class CommandDocument(msgspec.Struct, frozen=True):
+    metadata: Metadata = Metadata()
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def order(self) -> tuple[float, str]:
+        """The earlier first; of one second, by name."""
+        return self.metadata.created_seconds, self.metadata.name
+
+    def is_for(self, api_group: str, kind: str) -> bool:
+        """Whether it is about an object of this kind, in whichever version."""
+        target = self.target
+        return target is not None and target.kind == kind and target.api_version.partition("/")[0] == api_group
+
+    def removal(self) -> Delete:
+        return Delete(COMMANDS, self.metadata.namespace, self.metadata.name, uid=self.metadata.uid)
+
+
+decode_command: Final = msgspec.json.Decoder(CommandDocument).decode

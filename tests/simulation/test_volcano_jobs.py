@@ -1,0 +1,252 @@
+"""Volcano Jobs in the whole system on virtual time: group, queue, gang, pods, policies, commands, and their ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from allhands.compose.nodes import NodeSize, add_node, node_manifest
+from allhands.compose.simulated import simulate
+from allhands.lifecycle.command import COMMANDS
+from allhands.lifecycle.volcano_job import JOBS, POD_GROUPS, PODS
+from allhands.lifecycle.volcano_job.plugins.beside import CONFIG_MAPS, SECRETS, SERVICES
+from allhands.ports import Query
+from allhands.sim.faults import CrashAt
+from tests.volcano_jobs import command, job, policy, task
+
+if TYPE_CHECKING:
+    from allhands.api.document import Manifest
+    from allhands.compose.simulated import SimulatedCluster
+
+
+async def nodes(cluster: SimulatedCluster, count: int, cpu: int = 4) -> None:
+    await cluster.ready()
+    for number in range(count):
+        await add_node(cluster.objects, node_manifest(f"node-{number}", NodeSize(str(cpu)), cluster.store.now()))
+
+
+async def found(cluster: SimulatedCluster, name: str) -> Manifest:
+    return (await cluster.objects.get(JOBS, name, "default")).manifest()
+
+
+async def phase_of(cluster: SimulatedCluster, name: str) -> str:
+    return str(((await found(cluster, name)).get("status") or {}).get("state", {}).get("phase", ""))
+
+
+async def reaches(cluster: SimulatedCluster, name: str, phase: str, within_seconds: float = 600) -> None:
+    give_up = cluster.seconds + within_seconds
+    while await phase_of(cluster, name) != phase:
+        if cluster.seconds > give_up:
+            raise AssertionError(f"{name} is not {phase}: {(await found(cluster, name)).get('status')}")
+        await asyncio.sleep(0.5)
+
+
+async def pods_of(cluster: SimulatedCluster, name: str) -> list[Manifest]:
+    page = await cluster.objects.list(PODS, Query(namespace="default", labels=f"volcano.sh/job-name={name}"))
+    return [msgspec.json.decode(raw) for raw in page.items]
+
+
+async def submit(cluster: SimulatedCluster, manifest: Manifest) -> None:
+    await cluster.objects.create(JOBS, manifest, "default")
+
+
+def test_a_job_runs_from_its_group_to_its_end() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        await submit(cluster, job("train", task("worker", 4, seconds=30)))
+        await reaches(cluster, "train", "Running", 30)
+        groups = await cluster.objects.list(POD_GROUPS, Query(namespace="default"))
+        assert len(groups.items) == 1
+        pods = await pods_of(cluster, "train")
+        assert sorted(it["metadata"]["name"] for it in pods) == [f"train-worker-{it}" for it in range(4)]
+        await reaches(cluster, "train", "Completed", 60)
+        await asyncio.sleep(5)
+        status: dict[str, Any] = (await found(cluster, "train"))["status"]
+        assert status["succeeded"] == 4
+        assert status.get("running", 0) == 0
+        assert [it["status"] for it in status["conditions"]] == ["Pending", "Running", "Completed"]
+        assert not (await cluster.objects.list(POD_GROUPS, Query(namespace="default"))).items
+        assert len(await pods_of(cluster, "train")) == 4
+
+    simulate(story)
+
+
+def test_gangs_that_do_not_fit_together_run_one_after_the_other_and_say_why_they_wait() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        await submit(cluster, job("first", task("worker", 6, seconds=100)))
+        await reaches(cluster, "first", "Running", 30)
+        await submit(cluster, job("second", task("worker", 6, seconds=10)))
+        await asyncio.sleep(40)
+        status = (await found(cluster, "second"))["status"]
+        assert status["state"]["phase"] == "Pending"
+        assert "cpu" in status["state"]["message"]
+        assert sum(bool(it["spec"].get("nodeName")) for it in await pods_of(cluster, "second")) == 0
+        await reaches(cluster, "second", "Completed", 300)
+        assert await phase_of(cluster, "first") == "Completed"
+
+    simulate(story)
+
+
+def test_a_gang_with_tasks_that_wait_for_others_starts_in_stages() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        workers = task("worker", 4, seconds=40, dependsOn={"name": ["master"]})
+        await submit(cluster, job("train", workers, task("master", 1, seconds=100), minAvailable=5))
+        await reaches(cluster, "train", "Running", 60)
+        started = {it["metadata"]["name"]: it["status"]["startTime"] for it in await pods_of(cluster, "train")}
+        assert len(started) == 5
+        assert all(started["train-master-0"] <= it for it in started.values())
+        await reaches(cluster, "train", "Completed", 200)
+
+    simulate(story)
+
+
+def test_a_later_stage_that_finds_no_room_waits_whole_and_leaves_the_first_alone() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        await submit(cluster, job("other", task("worker", 4, seconds=200)))
+        await reaches(cluster, "other", "Running", 30)
+        workers = task("worker", 4, seconds=20, dependsOn={"name": ["master"]})
+        await submit(cluster, job("train", task("master", 1, seconds=600), workers))
+        await asyncio.sleep(120)
+        pods = {it["metadata"]["name"]: it for it in await pods_of(cluster, "train")}
+        assert pods["train-master-0"]["status"]["phase"] == "Running"
+        first = pods["train-master-0"]["metadata"]["uid"]
+        bound = [name for name, it in pods.items() if it["spec"].get("nodeName")]
+        assert bound == ["train-master-0"], "all four or none"
+        await reaches(cluster, "train", "Running", 300)
+        await reaches(cluster, "train", "Completed", 900)
+        last = {it["metadata"]["name"]: it["metadata"]["uid"] for it in await pods_of(cluster, "train")}
+        assert last["train-master-0"] == first
+
+    simulate(story)
+
+
+def test_a_failing_job_is_restarted_until_its_retries_are_used_up() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        failing = task("worker", 2, seconds=10, end="3")
+        await submit(cluster, job("bad", failing, policies=[policy("RestartJob", "PodFailed")], maxRetry=3))
+        await reaches(cluster, "bad", "Failed", 300)
+        await asyncio.sleep(10)
+        status = (await found(cluster, "bad"))["status"]
+        assert status["retryCount"] == 3
+        assert status["version"] == 2
+        assert "exit code 3" in status["state"]["message"]
+        assert {it["metadata"]["annotations"]["volcano.sh/job-version"] for it in await pods_of(cluster, "bad")} == {
+            "2"
+        }
+
+    simulate(story)
+
+
+def test_a_job_is_suspended_by_a_command_and_gives_its_room_to_others() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        await submit(cluster, job("long", task("worker", 4, seconds=500)))
+        await reaches(cluster, "long", "Running", 30)
+        await cluster.objects.create(COMMANDS, command("stop", "AbortJob", "long"), "default")
+        await reaches(cluster, "long", "Aborted", 60)
+        await submit(cluster, job("short", task("worker", 4, seconds=20)))
+        await reaches(cluster, "short", "Completed", 100)
+        await cluster.objects.create(COMMANDS, command("go", "ResumeJob", "long"), "default")
+        await reaches(cluster, "long", "Completed", 700)
+        assert not (await cluster.objects.list(COMMANDS, Query(namespace="default"))).items
+
+    simulate(story)
+
+
+def test_a_template_that_the_server_refuses_is_told_and_holds_up_nobody() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        bad = task("worker", 2)
+        bad["template"]["spec"]["priorityClassName"] = "missing"
+        await submit(cluster, job("bad", bad))
+        await submit(cluster, job("good", task("worker", 2, seconds=10)))
+        await reaches(cluster, "good", "Completed", 60)
+        state = (await found(cluster, "bad"))["status"]["state"]
+        assert state["phase"] == "Pending"
+        assert "no PriorityClass with name missing" in state["message"]
+
+    simulate(story)
+
+
+def test_pods_of_a_job_with_plugins_find_each_other() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        plugins: Manifest = {"svc": [], "env": [], "ssh": []}
+        workers = task("worker", 2, seconds=100, minAvailable=1)
+        await submit(cluster, job("train", workers, plugins=plugins, minAvailable=1))
+        await reaches(cluster, "train", "Running", 30)
+        for resource, name in ((SERVICES, "train"), (CONFIG_MAPS, "train-svc"), (SECRETS, "train-ssh")):
+            owner = (await cluster.objects.get(resource, name, "default")).manifest()["metadata"]["ownerReferences"]
+            assert owner[0]["kind"] == "Job"
+        noted = (await found(cluster, "train"))["status"]["controlledResources"]
+        assert noted == {"plugin-env": "env", "plugin-ssh": "ssh", "plugin-svc": "svc"}
+        tasks = [{**workers, "replicas": 3}]
+        await cluster.objects.patch(JOBS, "train", "merge", {"spec": {"tasks": tasks}}, "default")
+        await asyncio.sleep(5)
+        hosts = (await cluster.objects.get(CONFIG_MAPS, "train-svc", "default")).manifest()["data"]
+        assert "train-worker-2" in hosts["worker.host"]
+        await reaches(cluster, "train", "Completed", 200)
+
+    simulate(story)
+
+
+def test_somebody_elses_service_of_the_same_name_is_told_and_left_alone() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        theirs = {"metadata": {"name": "train"}, "spec": {"ports": [{"port": 80}]}}
+        await cluster.objects.create(SERVICES, theirs, "default")
+        await submit(cluster, job("train", task("worker", 1, seconds=10), plugins={"svc": []}))
+        await asyncio.sleep(30)
+        state = (await found(cluster, "train"))["status"]["state"]
+        assert 'services "train" already exists, and it belongs to nobody' in state["message"]
+        await cluster.objects.delete(SERVICES, "train", "default")
+        await reaches(cluster, "train", "Completed", 600)
+
+    simulate(story)
+
+
+def test_deleting_a_job_in_the_middle_leaves_nothing() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        await submit(cluster, job("train", task("worker", 4, seconds=1000), plugins={"svc": []}))
+        await reaches(cluster, "train", "Running", 30)
+        await cluster.objects.delete(JOBS, "train", "default")
+        await asyncio.sleep(60)
+        assert not await pods_of(cluster, "train")
+        for resource in (POD_GROUPS, SERVICES, CONFIG_MAPS):
+            left = await cluster.objects.list(resource, Query(namespace="default"))
+            assert [it for it in left.items if b"train" in it] == []
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("part", ["scheduler", "controllers", "kubelets"])
+def test_after_a_crash_at_any_write_all_jobs_end(part: str) -> None:
+    """Every eleventh write, before and after it took effect by turns."""
+
+    def run(crash: CrashAt) -> bool:
+        async def story(cluster: SimulatedCluster) -> bool:
+            cluster.parts[part].crash_at(crash)
+            await nodes(cluster, 2)
+            workers = task("worker", 2, seconds=20, dependsOn={"name": ["master"]})
+            await submit(cluster, job("stages", task("master", 1, seconds=60), workers, plugins={"svc": []}))
+            failing = task("worker", 2, seconds=5, end="3")
+            await submit(cluster, job("bad", failing, policies=[policy("RestartJob", "PodFailed")], maxRetry=2))
+            await reaches(cluster, "stages", "Completed", 1000)
+            await reaches(cluster, "bad", "Failed", 1000)
+            assert (await found(cluster, "bad"))["status"]["retryCount"] == 2
+            return cluster.parts[part].incarnations > 1
+
+        return simulate(story)
+
+    write = 1
+    while run(CrashAt(write, takes_effect=write % 2 == 0)):
+        write += 11
+    assert write > 12
