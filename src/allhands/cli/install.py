@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     help="Of the API server, for the network policy.  [default: 443, 6443]",
 )
 @click.option("--metrics-secret", default="", metavar="NAME", help="Its key `token` opens /metrics. Nothing else does.")
+@click.option("--webhooks", is_flag=True, help="Also check and complete jobs and queues before they are stored.")
 @click.option("--kinds-only", is_flag=True, help="Only our kinds: enough for a scheduler outside the cluster.")
 @click.option("--wait", is_flag=True, help="Until all replicas are available.")
 @click.option("--timeout", default="2m", show_default=True, help="How long --wait waits.")
@@ -49,6 +50,7 @@ def command(
     policy: Path | None,
     api_ports: tuple[int, ...],
     metrics_secret: str,
+    webhooks: bool,
     kinds_only: bool,
     wait: bool,
     timeout: str,
@@ -77,6 +79,7 @@ def command(
         "api_ports": api_ports,
         "policy": _policy_text(policy),
         "metrics_secret": metrics_secret,
+        "webhooks": webhooks,
     }
     options = _checked(InstallOptions(replicas=replicas, **{key: value for key, value in given.items() if value}))  # type: ignore[arg-type]
     manifests = kind_objects() if kinds_only else install_objects(options)

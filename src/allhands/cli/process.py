@@ -1,4 +1,4 @@
-"""What `allhands scheduler` and `allhands controllers` share: options of a process beside a real cluster, and its end.
+"""What the processes beside a real cluster share as commands: their options, and how they end.
 
 It ends by SIGTERM or Ctrl-C, clean and with code 0; what keeps it from beginning is one sentence and code 1.
 """
@@ -22,7 +22,7 @@ from allhands.cli.log_options import log_options
 from allhands.cli.policy_file import policy_of_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
 
     from allhands.compose.process import ProcessOptions
     from allhands.kube.access import Access
@@ -59,62 +59,66 @@ class AddressType(click.ParamType["tuple[str, int]"]):
         return host.strip("[]"), int(port)
 
 
-def process_options(function: F) -> F:
-    """The command gets them together as `started`; with `policy` if it has such an option."""
+def process_options(function: F, *, without: Collection[str] = ()) -> F:
+    """The command gets them together as `started`, with `policy` if it has such an option; its other options as they
+    are. Some make no sense `without` a lease."""
 
     @functools.wraps(function)
     def gathered(**options: Any) -> None:
         if not options["scheduler_names"]:
             options["scheduler_names"] = ("allhands",)
-        function(started=Started(**options))
+        shared = {name: options.pop(name) for name in Started._fields if name in options}
+        function(started=Started(**{"leader_elect": False, **shared}), **options)
 
     decorated: Any = log_options(gathered, "info")
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
+    for name, option in reversed(_OPTIONS.items()):
+        decorated = decorated if name in without else option(decorated)
     return decorated  # type: ignore[no-any-return]
 
 
-_OPTIONS = (
-    click.option(
+_OPTIONS = {
+    "kubeconfig": click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path),
         help="Kubeconfig file. [default: the pod's service account, $KUBECONFIG or ~/.kube/config]",
     ),
-    click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig. [default: its current]"),
-    click.option(
+    "context": click.option(
+        "--context", default="", metavar="NAME", help="Context of the kubeconfig. [default: its current]"
+    ),
+    "scheduler_names": click.option(
         "--scheduler-name",
         "scheduler_names",
         multiple=True,
         metavar="NAME",
         help="Pods with this spec.schedulerName are ours; may be given several times.  [default: allhands]",
     ),
-    click.option(
+    "leader_elect": click.option(
         "--leader-elect/--no-leader-elect",
         default=True,
         show_default=True,
         help="Work only while holding a Lease, so that several may be started.",
     ),
-    click.option(
+    "lease_namespace": click.option(
         "--lease-namespace",
         default="allhands-system",
         show_default=True,
         metavar="NAME",
         help="Where the Lease is, and what is remembered.",
     ),
-    click.option(
+    "metrics_address": click.option(
         "--metrics-address",
         type=AddressType(),
         default="127.0.0.1:0",
         show_default=True,
         help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one, which is logged.",
     ),
-    click.option(
+    "metrics_token_file": click.option(
         "--metrics-token-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Who reads /metrics must show the token in it. Beyond loopback nobody may without.",
     ),
-)
+}
 
 
 def run_process(started: Started, run: Callable[[Access, ProcessOptions], Coroutine[Any, Any, None]]) -> None:

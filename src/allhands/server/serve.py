@@ -21,10 +21,10 @@ from allhands.server.asgi import ABORT
 from allhands.server.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Iterator
 
     from allhands.server.asgi import Receive, Scope, Send
-    from allhands.server.tls import ServerTls
 
 _WIRE_LOG: Final = logging.getLogger("allhands.server.wire")
 _WIRE_LOG.setLevel(logging.ERROR)  # a client that speaks nonsense is answered; that is not worth a line in our log
@@ -37,6 +37,12 @@ class Stoppable(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def stop(self) -> None: ...
+
+
+class Tls(Protocol):
+    """Whoever has a certificate to serve with. What becomes of its context later holds for new connections."""
+
+    def context(self) -> ssl.SSLContext: ...
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -204,7 +210,7 @@ async def serving(
     app: Stoppable,
     host: str,
     port: int,
-    tls: ServerTls | None,
+    tls: Tls | None,
     *,
     limits: Limits = DEFAULT_LIMITS,
     beyond_loopback: bool = False,

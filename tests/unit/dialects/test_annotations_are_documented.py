@@ -8,6 +8,8 @@ import pytest
 
 from allhands.agents import behaviour
 from allhands.dialects import annotations
+from allhands.lifecycle.job_flow import documents as flows
+from allhands.lifecycle.volcano_job import names
 
 DOC = (Path(__file__).parents[3] / "docs" / "annotations.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \|", DOC, re.MULTILINE)
@@ -22,7 +24,8 @@ def _in_code(module: ModuleType) -> set[str]:
 
 
 def test_there_is_a_row_for_each_and_no_row_too_many() -> None:
-    assert sorted(ROWS) == sorted(_in_code(annotations) | _in_code(behaviour))
+    modules = (annotations, behaviour, flows, names)
+    assert sorted(ROWS) == sorted(set().union(*map(_in_code, modules)))
 
 
 def test_no_row_is_empty() -> None:

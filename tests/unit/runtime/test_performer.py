@@ -11,7 +11,7 @@ import pytest
 from allhands.api.errors import StatusError
 from allhands.lifecycle.instructions import Create, Delete, Instruction, Patch, Record
 from allhands.runtime.informer import Informer
-from allhands.runtime.performer import Performer
+from allhands.runtime.performer import SECRETS, Performer
 from allhands.runtime.recorder import EVENTS, Recorder
 from tests.manifests import CONFIG_MAPS, LEASES, PODS, config_map, metadata, pod
 from tests.virtual import Cluster, cluster, on_virtual_time, refused, running
@@ -185,3 +185,44 @@ async def test_telling_is_left_to_the_recorder() -> None:
     async with running(recorder.run()):
         await asyncio.sleep(1)
     assert "Painted" in str((await world.objects.list(EVENTS)).items)
+
+
+def owned(name: str, uid: str, color: str = "red") -> Create:
+    manifest = config_map(name, color=color)
+    owner = {"apiVersion": "v1", "kind": "Owner", "name": f"of-{uid}", "uid": uid, "controller": True}
+    manifest["metadata"]["ownerReferences"] = [owner]
+    return Create(CONFIG_MAPS, "default", manifest, unless_there=True)
+
+
+@on_virtual_time
+async def test_what_is_made_unless_it_is_there_may_be_there_if_it_has_the_same_manager() -> None:
+    world = cluster()
+    performer = performer_of(world)
+    informer: Informer[Any] = Informer(world.objects, CONFIG_MAPS, msgspec.json.decode)
+    await performer.perform([owned("a", "me")])
+    performer.show(informer)
+    await performer.perform([owned("a", "me", "blue")])
+    assert await maps(world) == {"a": "red"}
+    assert informer.get("default/a") is not None
+
+
+@on_virtual_time
+@pytest.mark.parametrize(("theirs", "whose"), [("you", "belongs to Owner of-you"), ("", "belongs to nobody")])
+async def test_somebody_elses_object_of_the_same_name_is_a_refusal_that_says_whose_it_is(
+    theirs: str, whose: str
+) -> None:
+    world = cluster()
+    performer = performer_of(world)
+    await performer.perform([owned("a", theirs) if theirs else create("a")])
+    with pytest.raises(StatusError, match=whose) as refusal:
+        await performer.perform([owned("a", "me")])
+    assert refusal.value.reason == "Taken"
+
+
+@on_virtual_time
+async def test_a_secret_that_is_there_is_never_read() -> None:
+    world = cluster()
+    secret = {"metadata": {"name": "keys"}, "stringData": {"key": "somebody's"}}
+    await world.objects.create(SECRETS, secret, "default")
+    await performer_of(world).perform([Create(SECRETS, "default", secret, unless_there=True)])
+    assert world.noted.of("get") == []
