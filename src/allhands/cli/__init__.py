@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "abort": "Take Volcano Jobs off the nodes, or end them for good.",
     "bench": "Measure how fast this machine decides.",
     "completion": "Print the completion script of a shell.",
     "controllers": "Run the controllers that a real cluster lacks.",
@@ -25,8 +26,10 @@ COMMANDS = {
     "install": "Bring allhands into a cluster, or print what that would be.",
     "jobs": "List jobs: how far each is, and why it is not further.",
     "logs": "Print what the pods of a job write.",
+    "queue": "Open and close queues.",
     "queues": "List queues: what each may have, what it uses, who runs and who waits.",
     "replay": "Run a dumped snapshot through the scheduling core and show the plan.",
+    "restart": "End the pods of Volcano Jobs and begin anew.",
     "resume": "Let suspended jobs go on.",
     "scheduler": "Place the pods and gangs of a real cluster.",
     "simulate": "Replay a trace in virtual time and show how long jobs took.",
@@ -38,6 +41,7 @@ COMMANDS = {
     "up": "Start an embedded cluster that your own kubectl can talk to.",
     "version": "Print the version.",
     "wait": "Wait until a job runs, succeeds, fails or is gone.",
+    "webhooks": "Check jobs and queues before a real cluster stores them.",
 }
 """Every command and what it is for. Adding one is a file of that name and a line here."""
 

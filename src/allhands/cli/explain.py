@@ -24,7 +24,9 @@ _MOMENT = re.compile(r" *\S+ ago  ")
 
 
 @click.command("explain", short_help="Tell the whole story of a job, a pod, a group or a queue.")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType("job", "pod", "podgroup", "queue", plain=True))
+@click.argument(
+    "subject", metavar="KIND/NAME", type=SubjectType("job", "vcjob", "pod", "podgroup", "queue", plain=True)
+)
 @cluster_options()
 @output_option("table", "wide", "json", "yaml")
 @watch_option
@@ -96,7 +98,7 @@ def subjects_meant(subject: Subject, namespace: str, picture: Picture) -> list[S
 
     kind, name, api_group = subject
     found: list[Subject] = []
-    if kind in ("", "job", "podgroup"):
+    if kind in ("", "job", "vcjob", "podgroup"):
         groups = groups_named(picture, namespace, kind, name, api_group)
         found = [Subject(it.kind, it.name, it.api_group if it.kind == "podgroup" else "") for it in groups]
     if kind in ("", "pod"):
@@ -130,11 +132,12 @@ def _missing(subject: Subject, namespace: str, picture: Picture) -> click.ClickE
             return click.ClickException("this cluster has no queues: it does not know the kind Queue (Volcano's)")
         return not_found(subject, "", [it.name for it in picture.queues])
     by_kind = {
-        "job": [(it.record.namespace, it.record.name) for it in picture.jobs],
+        "job": [(it.record.namespace, it.record.name) for it in picture.jobs if it.kind == "job"],
+        "vcjob": [(it.record.namespace, it.record.name) for it in picture.jobs if it.kind == "vcjob"],
         "podgroup": [(it.record.namespace, it.record.name) for it in picture.pod_groups],
         "pod": [(it.record.pod.namespace, it.record.pod.name) for it in picture.pods],
     }
-    known = by_kind[subject.kind] if subject.kind else [*by_kind["job"], *by_kind["podgroup"], *by_kind["pod"]]
+    known = by_kind[subject.kind] if subject.kind else [it for names in by_kind.values() for it in names]
     here = [name for space, name in known if space == namespace]
     return not_found(subject, namespace, here, [space for space, name in known if name == subject.name])
 

@@ -29,8 +29,8 @@ STATES = ("waiting", "starting", "running", "succeeded", "failed")
 @output_option()
 @watch_option
 def command(target: Target, queue: str, state: str | None, output: str, watch: bool) -> None:
-    """List batch/v1 Jobs and PodGroups (native, coscheduling, Volcano): queue, pods, state, start, and what is in the
-    way.
+    """List Jobs (of Kubernetes and of Volcano) and PodGroups (native, coscheduling, Volcano): queue, pods, state,
+    start, and what is in the way.
 
     START says when it started, when it is expected to, or that nobody can know. `wide` cuts nothing.
 
@@ -103,8 +103,7 @@ class JobTable:
 
     def name(self, row: GroupRow) -> str:
         where = f"{row.namespace}/" if self._with_namespace else ""
-        group = f".{row.api_group}" if row.api_group else ""
-        return f"{where}{row.kind}{group}/{row.name}"
+        return f"{where}{row.full_kind}/{row.name}"
 
 
 def start_text(row: GroupRow, now: int) -> str:

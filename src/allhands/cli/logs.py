@@ -50,7 +50,7 @@ class LogOptions(NamedTuple):
 
 
 @click.command("logs", short_help="Print what the pods of a job write.")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType("job", "pod", "podgroup"))
+@click.argument("subject", metavar="KIND/NAME", type=SubjectType("job", "vcjob", "pod", "podgroup"))
 @click.option("-f", "--follow", is_flag=True, help="Go on as long as pods write; pods that come later are joined.")
 @click.option("-c", "--container", default="", metavar="NAME", help="Only this container. [default: all]")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last lines of each container.")

@@ -16,6 +16,7 @@ from allhands.dialects.group_kinds import GROUP_KINDS
 from allhands.ports import Query
 from allhands.runtime.informer import Informer
 from allhands.views.picture import Picture, see_event, see_job, see_node, see_pod, see_queue, seeing_pod_groups
+from allhands.views.volcano_job import see_volcano_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,7 @@ class Part(NamedTuple):
 
 
 JOBS: Final = Part("jobs", Resource("batch", "v1", "jobs"), see_job)
+VOLCANO_JOBS: Final = Part("jobs", Resource("batch.volcano.sh", "v1alpha1", "jobs"), see_volcano_job, is_optional=True)
 POD_GROUPS: Final = tuple(
     Part("pod_groups", kind.resource, seeing_pod_groups(kind), is_optional=True) for kind in GROUP_KINDS
 )
@@ -53,7 +55,7 @@ NODES: Final = Part("nodes", Resource("", "v1", "nodes"), see_node, is_namespace
 NODES_IF_SHOWN: Final = NODES._replace(is_optional=True)
 EVENTS: Final = Part("events", Resource("", "v1", "events"), see_event, is_optional=True)
 
-GROUP_PARTS: Final = (JOBS, *POD_GROUPS, PODS, QUEUES)
+GROUP_PARTS: Final = (JOBS, VOLCANO_JOBS, *POD_GROUPS, PODS, QUEUES)
 """What a list of groups is made of."""
 
 

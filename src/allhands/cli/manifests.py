@@ -33,6 +33,11 @@ class Wanted(NamedTuple):
         return str(self.manifest["kind"])
 
     @property
+    def is_volcano_job(self) -> bool:
+        """Whether it says in fields of its own what others are annotated with."""
+        return self.kind == "Job" and str(self.manifest["apiVersion"]).startswith("batch.volcano.sh/")
+
+    @property
     def name(self) -> str:
         metadata = self.manifest["metadata"]
         return str(metadata.get("name") or f"{metadata.get('generateName')}…")
@@ -118,6 +123,9 @@ def annotate(wanted: list[Wanted], name: str, value: str, *, gangs: bool = False
     places = _GANGS if gangs else _QUEUED
     count = 0
     for it in wanted:
+        if it.is_volcano_job:
+            count += _set_field(it, value, gangs=gangs)
+            continue
         path = places.get(it.kind)
         if path is None:
             continue
@@ -132,3 +140,19 @@ def annotate(wanted: list[Wanted], name: str, value: str, *, gangs: bool = False
         target[name] = value
         count += 1
     return count
+
+
+def _set_field(it: Wanted, value: str, *, gangs: bool) -> int:
+    spec = it.manifest.setdefault("spec", {})
+    if not isinstance(spec, dict):
+        raise click.ClickException(f"{it.place}: spec: must be an object")
+    if not gangs:
+        spec["queue"] = value
+    elif value == "all":
+        for task in spec.get("tasks") or ():
+            if isinstance(task, dict):
+                task.pop("minAvailable", None)
+        spec.pop("minAvailable", None)  # without a word all of them start together
+    else:
+        spec["minAvailable"] = int(value)
+    return 1

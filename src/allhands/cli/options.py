@@ -15,6 +15,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
 ALIASES: Final = {
     "job": ("job", "jobs", "job.batch", "jobs.batch"),
+    "vcjob": ("vcjob", "vcjobs", "vj", "job.batch.volcano.sh", "jobs.batch.volcano.sh"),
     "pod": ("pod", "pods", "po"),
     "podgroup": ("podgroup", "podgroups", "pg"),
     "queue": ("queue", "queues", "q", "queue.scheduling.volcano.sh", "queues.scheduling.volcano.sh"),
@@ -24,6 +25,7 @@ POD_GROUP_GROUPS: Final = ("scheduling.k8s.io", "scheduling.volcano.sh", "schedu
 _KINDS: Final = {alias: kind for kind, aliases in ALIASES.items() for alias in aliases}
 FULL_NAMES: Final = {
     "job": "job.batch",
+    "vcjob": "job.batch.volcano.sh",
     "pod": "pod",
     "podgroup": "podgroup",
     "queue": "queue.scheduling.volcano.sh",

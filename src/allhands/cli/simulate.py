@@ -134,10 +134,12 @@ def _workload(file: Path, format_name: str, processors: int | None, nodes: int) 
 
 
 def _simulated(discipline: Discipline, machine: Machine, jobs: Sequence[TraceJob]) -> Result:
+    from allhands.compose.machine import spare_the_collector  # noqa: PLC0415
     from allhands.sim.decisions import DecisionSimulator  # noqa: PLC0415
     from allhands.sim.metrics import summarise  # noqa: PLC0415
     from allhands.sim.report import Result  # noqa: PLC0415
 
+    spare_the_collector()
     begun = time.perf_counter()
     history = DecisionSimulator(machine, discipline, progress=_progress(discipline.name, len(jobs))).run(jobs)
     wall_seconds = time.perf_counter() - begun

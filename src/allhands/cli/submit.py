@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from allhands.cli.manifests import Wanted
     from allhands.ports import Document
 
-WAITABLE = {"Job": "job", "Pod": "pod", "PodGroup": "podgroup"}
+WAITABLE = {
+    ("batch", "Job"): "job",
+    ("batch.volcano.sh", "Job"): "vcjob",
+    ("", "Pod"): "pod",
+    ("scheduling.k8s.io", "PodGroup"): "podgroup",
+    ("scheduling.volcano.sh", "PodGroup"): "podgroup",
+    ("scheduling.x-k8s.io", "PodGroup"): "podgroup",
+}
+"""API group and kind of what can be waited for."""
 MANAGER = "allhands-submit"
 _CLUSTERS_OWN = ("resourceVersion", "managedFields")
 
@@ -35,7 +43,7 @@ def command(
     """Create what the files describe; what exists is changed to what they say.
 
     --queue and --min-available write the annotations allhands.dev/queue and allhands.dev/min-available, so that a
-    plain batch/v1 Job is queued and started as a gang.
+    plain batch/v1 Job is queued and started as a gang. Volcano's Jobs have fields of their own for both.
 
     \b
     Examples:
@@ -100,8 +108,8 @@ async def submit(
         name = str(document.manifest()["metadata"]["name"])
         shown = f"{singular}.{resource.group}" if resource.group else singular
         click.echo(f"{shown}/{name} {done}{' (dry run)' if dry_run else ''}")
-        if it.kind in WAITABLE:
-            awaited.append(Awaited(namespace, Subject(WAITABLE[it.kind], name)))
+        if (kind := WAITABLE.get((resource.group, it.kind))) is not None:
+            awaited.append(Awaited(namespace, Subject(kind, name)))
     is_good = not refused
     if wait and awaited:
         is_good = await wait_for(session, awaited, "succeeded", seconds, to_the_end=True) and is_good

@@ -1,4 +1,5 @@
-"""What `suspend` and `resume` share: one field, `spec.suspend`, of the kinds that have it, object by object.
+"""What `suspend` and `resume` share: one field, `spec.suspend`, of the kinds that have it, object by object; a Volcano
+Job has none and is told by a Command.
 
 One that is refused does not stop the others. What is as wanted already is told, and not written again.
 """
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
+from allhands.cli import commanding
 from allhands.cli.cluster import cluster_options, sentence_of, speak
 from allhands.cli.options import ALIASES, Subject, not_found
 
@@ -23,15 +25,27 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 MANAGER: Final = "allhands-suspend"
 PAGE_SIZE: Final = 500
-PLURALS: Final = {"job": "jobs", "cronjob": "cronjobs"}
-"""Kinds that can be suspended, all of batch/v1."""
-_ALIASES: Final = dict.fromkeys(ALIASES["job"], "job") | dict.fromkeys(
-    ("cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"), "cronjob"
+PLACES: Final = {
+    "job": ("batch", "v1", "jobs"),
+    "cronjob": ("batch", "v1", "cronjobs"),
+    "vcjob": ("batch.volcano.sh", "v1alpha1", "jobs"),
+    "cronvcjob": ("batch.volcano.sh", "v1alpha1", "cronjobs"),
+}
+"""Kinds that can be suspended: group, version, plural."""
+JOBS: Final = ("job", "vcjob")
+_ALIASES: Final = (
+    dict.fromkeys(ALIASES["job"], "job")
+    | dict.fromkeys(ALIASES["vcjob"], "vcjob")
+    | dict.fromkeys(("cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"), "cronjob")
+    | dict.fromkeys(
+        ("cronvcjob", "cronvj", "cronjob.batch.volcano.sh", "cronjobs.batch.volcano.sh"),
+        "cronvcjob",
+    )
 )
 _INSTEAD: Final = {
     "pod": "suspend the Job that it belongs to, or delete it",
     "podgroup": "suspend the Job that its pods belong to",
-    "queue": "close it with its spec, or suspend its jobs by a label with -l",
+    "queue": "close it with `allhands queue close`, or suspend its jobs by a label with -l",
 }
 """What somebody may have wanted of kinds that cannot."""
 
@@ -43,10 +57,15 @@ class Change(NamedTuple):
     done: str
     already: str
     too_late: str
+    order: commanding.Order
 
 
-SUSPEND: Final = Change(suspends=True, done="suspended", already="is suspended already", too_late="suspend")
-RESUME: Final = Change(suspends=False, done="resumed", already="is not suspended", too_late="resume")
+SUSPEND: Final = Change(
+    suspends=True, done="suspended", already="is suspended already", too_late="suspend", order=commanding.ABORT
+)
+RESUME: Final = Change(
+    suspends=False, done="resumed", already="is not suspended", too_late="resume", order=commanding.RESUME
+)
 
 
 class SuspendableType(click.ParamType["Subject"]):
@@ -64,7 +83,11 @@ class SuspendableType(click.ParamType["Subject"]):
         if not kind:
             known = next((it for it, aliases in ALIASES.items() if written.lower() in aliases), "")
             hint = f"; {_INSTEAD[known]}" if known in _INSTEAD else ""
-            self.fail(f"{written!r} has nothing that could be suspended; job and cronjob have{hint}", param, ctx)
+            self.fail(
+                f"{written!r} has nothing that could be suspended; job, cronjob, vcjob and cronvcjob have{hint}",
+                param,
+                ctx,
+            )
         return Subject(kind, name)
 
 
@@ -100,22 +123,22 @@ def change(target: Target, subjects: Sequence[Subject], selector: str, dry_run: 
 def _resource(kind: str) -> Resource:
     from allhands.api.kinds import Resource  # noqa: PLC0415 (`--help` must not pay for it)
 
-    return Resource("batch", "v1", PLURALS[kind])
+    return Resource(*PLACES[kind])
 
 
 async def _change_selected(session: Session, selector: str, wanted: Change, *, dry_run: bool) -> bool:
     """All Jobs that match and are not over; those that are over are counted."""
-    found = await _listed(session, "job", session.scope, selector)
-    over = [it for it in found if _ending(it)]
-    rest = [it for it in found if not _ending(it)]
+    found = [(kind, it) for kind in JOBS for it in await _listed(session, kind, session.scope, selector)]
+    over = [it for _, it in found if _ending(it)]
+    rest = [(kind, it) for kind, it in found if not _ending(it)]
     where = "any namespace" if session.everywhere else f'namespace "{session.namespace}"'
     if not found:
         click.echo(f"No Jobs with {selector} in {where}.", err=True)
     elif not rest:
         click.echo(f"All {len(over)} Jobs with {selector} in {where} are over.", err=True)
     is_good = True
-    for it in rest:
-        is_good = await _change_one(session, "job", it, wanted, dry_run=dry_run) and is_good
+    for kind, it in rest:
+        is_good = await _change_one(session, kind, it, wanted, dry_run=dry_run) and is_good
     return is_good
 
 
@@ -144,8 +167,10 @@ async def _change_one(session: Session, kind: str, manifest: Manifest, wanted: C
     from allhands.api.errors import StatusError  # noqa: PLC0415
     from allhands.ports import WriteOptions  # noqa: PLC0415
 
+    if kind == "vcjob":
+        return await commanding.give(session, kind, manifest, wanted.order, dry_run=dry_run)
     metadata = manifest["metadata"]
-    shown = f"{kind}.batch/{metadata['name']}"
+    shown = f"{'job' if kind in JOBS else 'cronjob'}.{PLACES[kind][0]}/{metadata['name']}"
     if session.everywhere:
         shown = f"{metadata['namespace']}/{shown}"
     if bool(manifest.get("spec", {}).get("suspend")) is wanted.suspends:
@@ -168,6 +193,8 @@ async def _change_one(session: Session, kind: str, manifest: Manifest, wanted: C
 
 def _ending(manifest: Manifest) -> str:
     """How it ended, if it did. CronJobs never do."""
+    if end := commanding.OVER.get(commanding.state_of("vcjob", manifest)):
+        return end
     for it in manifest.get("status", {}).get("conditions") or ():
         if it.get("status") == "True" and it.get("type") in ("Complete", "Failed"):
             return "has succeeded" if it["type"] == "Complete" else "has failed"
@@ -182,13 +209,19 @@ async def _missing(session: Session, subject: Subject) -> click.ClickException:
 async def _listed(session: Session, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
     import msgspec  # noqa: PLC0415
 
+    from allhands.api.errors import StatusError  # noqa: PLC0415
     from allhands.ports import Query  # noqa: PLC0415
 
     found: list[Manifest] = []
     token = ""
     while True:
         query = Query(namespace=namespace, labels=selector, limit=PAGE_SIZE, continue_token=token)
-        page = await session.objects.list(_resource(kind), query)
+        try:
+            page = await session.objects.list(_resource(kind), query)
+        except StatusError as refusal:
+            if kind == "vcjob" and refusal.code in (403, 404):  # a cluster without them, or not shown to us
+                return found
+            raise
         found += [msgspec.json.decode(raw) for raw in page.items]
         token = page.continue_token
         if not token:

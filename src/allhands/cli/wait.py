@@ -37,7 +37,13 @@ class Verdict(NamedTuple):
 
 
 @click.command("wait", short_help="Wait until a job runs, succeeds, fails or is gone.")
-@click.argument("subjects", metavar="KIND/NAME...", nargs=-1, required=True, type=SubjectType("job", "pod", "podgroup"))
+@click.argument(
+    "subjects",
+    metavar="KIND/NAME...",
+    nargs=-1,
+    required=True,
+    type=SubjectType("job", "vcjob", "pod", "podgroup"),
+)
 @click.option("--for", "goal", type=click.Choice(GOALS), default="succeeded", show_default=True, help="What for.")
 @click.option(
     "--timeout", default="30s", show_default=True, help="How long, such as 90s or 2h; 0 looks once, -1 waits on."
@@ -165,7 +171,8 @@ def full_name(it: Awaited, picture: Picture) -> str:
 
 def names_like(it: Awaited, picture: Picture) -> list[str]:
     known = {
-        "job": [(job.record.namespace, job.record.name) for job in picture.jobs],
+        "job": [(job.record.namespace, job.record.name) for job in picture.jobs if job.kind == "job"],
+        "vcjob": [(job.record.namespace, job.record.name) for job in picture.jobs if job.kind == "vcjob"],
         "podgroup": [(group.record.namespace, group.record.name) for group in picture.pod_groups],
         "pod": [(seen.record.pod.namespace, seen.record.pod.name) for seen in picture.pods],
     }[it.subject.kind]

@@ -23,6 +23,7 @@ EXPECTED_DURATION: Final = "allhands.dev/expected-duration"
 TOPOLOGY: Final = "allhands.dev/topology"
 AFTER: Final = "allhands.dev/after"
 GANG_BY_DEFAULT: Final = "allhands.dev/gang-by-default"
+RESTRICTED: Final = "allhands.dev/restricted"
 SCHEDULING: Final = "allhands.dev/scheduling"
 """Written by the scheduler: what it must remember of a group. Not for people to write."""
 

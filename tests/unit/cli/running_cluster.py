@@ -87,12 +87,16 @@ class RunningCluster:
     def delete(self, resource: Resource, name: str, namespace: str = "default") -> None:
         self.call(self.cluster.objects.delete(resource, name, namespace))
 
-    def until(self, resource: Resource, name: str, wanted: Callable[[Manifest], bool]) -> Manifest:
+    def until(
+        self, resource: Resource, name: str, wanted: Callable[[Manifest], bool], namespace: str = "default"
+    ) -> Manifest:
         """The object once it is as wanted, seen by a watch."""
-        return self.call(asyncio.wait_for(self._until(resource, name, wanted), SECONDS))
+        return self.call(asyncio.wait_for(self._until(resource, name, wanted, namespace), SECONDS))
 
-    async def _until(self, resource: Resource, name: str, wanted: Callable[[Manifest], bool]) -> Manifest:
-        watch = await self.cluster.objects.watch(resource, Query(namespace="default"))
+    async def _until(
+        self, resource: Resource, name: str, wanted: Callable[[Manifest], bool], namespace: str
+    ) -> Manifest:
+        watch = await self.cluster.objects.watch(resource, Query(namespace=namespace))
         try:
             async for event in watch:
                 found = event.manifest()

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from allhands.cli import root
 from allhands.runtime.installation import InstallOptions, install_objects, kind_objects
+from allhands.runtime.installing import KINDS
 from tests.unit.server.background import Background
 
 if TYPE_CHECKING:
@@ -78,10 +79,12 @@ def test_the_embedded_cluster_needs_no_installation_and_says_so(embedded: Path) 
 
 
 def test_a_server_without_server_side_apply_is_written_to_by_create_and_patch(embedded: Path) -> None:
-    name = "customresourcedefinition.apiextensions.k8s.io/queues.scheduling.volcano.sh"
+    names = [f"customresourcedefinition.apiextensions.k8s.io/{kind.name}" for kind in KINDS]
     for expected in ("created", "unchanged"):
         done = run("install", "--kinds-only", "--wait", config=embedded)
-        assert (done.exit_code, done.stdout) == (0, f"{name} {expected}\n"), done.output
-    assert run("uninstall", "--dry-run", config=embedded).stdout == f"{name} deleted (dry run)\n"
-    assert run("uninstall", config=embedded).stdout == f"{name} deleted\n"
+        assert (done.exit_code, done.stdout) == (0, "".join(f"{name} {expected}\n" for name in names)), done.output
+    planned = run("uninstall", "--dry-run", config=embedded).stdout.splitlines()
+    assert sorted(planned) == sorted(f"{name} deleted (dry run)" for name in names)
+    done = run("uninstall", config=embedded)
+    assert sorted(done.stdout.splitlines()) == sorted(f"{name} deleted" for name in names), done.output
     assert "nothing of allhands" in run("uninstall", config=embedded).stderr

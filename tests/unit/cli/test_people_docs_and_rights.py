@@ -26,7 +26,20 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
 
 DOCS = Path(__file__).parents[3] / "docs" / "commands.md"
-PEOPLE = ("submit", "jobs", "queues", "explain", "top", "topology", "logs", "wait", "suspend", "resume")
+PEOPLE = (
+    "submit",
+    "jobs",
+    "queues",
+    "explain",
+    "top",
+    "topology",
+    "logs",
+    "wait",
+    "suspend",
+    "resume",
+    "abort",
+    "restart",
+)
 JOB: Manifest = {
     "metadata": {"name": "train"},
     "spec": {

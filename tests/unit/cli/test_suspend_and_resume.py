@@ -123,8 +123,11 @@ def test_what_is_over_cannot_be_suspended(api: Api) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["pod/x"], "'pod' has nothing that could be suspended; job and cronjob have; suspend the Job"),
-        (["svc/x"], "'svc' has nothing that could be suspended; job and cronjob have"),
+        (
+            ["pod/x"],
+            "'pod' has nothing that could be suspended; job, cronjob, vcjob and cronvcjob have; suspend the Job",
+        ),
+        (["svc/x"], "'svc' has nothing that could be suspended; job, cronjob, vcjob and cronvcjob have"),
         (["c"], "'c' is not KIND/NAME, such as job/hello"),
         ([], "say which: KIND/NAME, or all Jobs with some labels by -l"),
         (["job/c", "-l", "a=b"], "say which"),

@@ -1,0 +1,175 @@
+"""Telling a Volcano Job or a Queue what to do: by a Command, the small object that its controller reads and removes.
+
+Nothing is changed here but that one object is made; the controller does the rest, and only once. What is as wanted
+already is told, and no Command is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from allhands.cli.cluster import sentence_of, speak
+from allhands.cli.options import FULL_NAMES, Subject, SubjectType, not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import Resource
+    from allhands.cli.cluster import Session, Target
+
+MANAGER: Final = "allhands-command"
+NAMESPACE_OF_QUEUES: Final = "default"
+"""Commands are namespaced, queues are not: theirs are where everybody expects them."""
+_UNAVAILABLE: Final = (401, 503)
+OVER: Final = {"Completed": "has succeeded", "Failed": "has failed", "Terminated": "was ended for good"}
+
+
+class Order(NamedTuple):
+    """What is wanted, and how it is said. `already`: the states that are as wanted; `late`: whether what is over can
+    still be told so."""
+
+    action: str
+    doing: str
+    already: tuple[str, ...]
+    verb: str
+    late: bool = False
+
+
+ABORT: Final = Order("AbortJob", "is being suspended", ("Aborting", "Aborted"), "suspend")
+RESUME: Final = Order("ResumeJob", "is being resumed", (), "resume")
+TERMINATE: Final = Order("TerminateJob", "is being ended for good", ("Terminating",), "end")
+RESTART: Final = Order("RestartJob", "is being restarted", ("Restarting",), "restart")
+OPEN: Final = Order("OpenQueue", "is being opened", ("Open",), "open")
+CLOSE: Final = Order("CloseQueue", "is being closed", ("Closing", "Closed"), "close")
+
+
+def subjects_argument(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.argument("subjects", metavar="KIND/NAME...", nargs=-1, required=True, type=SubjectType(kind))
+
+
+def tell(target: Target, subjects: Sequence[Subject], order: Order, *, dry_run: bool) -> None:
+    """The whole command."""
+
+    async def talk(session: Session) -> None:
+        if not all([await tell_one(session, it, order, dry_run=dry_run) for it in subjects]):
+            raise SystemExit(1)
+
+    speak(target, talk)
+
+
+async def tell_one(session: Session, subject: Subject, order: Order, *, dry_run: bool) -> bool:
+    """Whether it was told, or is as wanted already."""
+    from allhands.api.errors import StatusError  # noqa: PLC0415 (`--help` must not pay for it)
+
+    namespace = "" if subject.kind == "queue" else session.namespace
+    try:
+        document = await session.objects.get(_resource(subject.kind), subject.name, namespace)
+    except StatusError as refusal:
+        if refusal.code in _UNAVAILABLE:
+            raise
+        problem = sentence_of(refusal)
+        if refusal.code == 404:
+            problem = (await _missing(session, subject, namespace)).format_message()
+        click.echo(f"Error: {problem}", err=True)
+        return False
+    return await give(session, subject.kind, document.manifest(), order, dry_run=dry_run)
+
+
+async def give(session: Session, kind: str, manifest: Manifest, order: Order, *, dry_run: bool) -> bool:
+    """The same for an object that has been read."""
+    from allhands.api.errors import StatusError  # noqa: PLC0415
+    from allhands.ports import WriteOptions  # noqa: PLC0415
+
+    metadata = manifest["metadata"]
+    shown = f"{FULL_NAMES[kind]}/{metadata['name']}"
+    if session.everywhere and metadata.get("namespace"):
+        shown = f"{metadata['namespace']}/{shown}"
+    state = state_of(kind, manifest)
+    if (end := OVER.get(state)) and not order.late:
+        click.echo(f"Error: {shown} {end}: there is nothing to {order.verb}", err=True)
+        return False
+    if state in order.already:
+        click.echo(f"{shown} is {state} already")
+        return True
+    if order is RESUME and state not in ABORT.already:
+        click.echo(f"{shown} is not suspended")
+        return True
+    command = command_for(kind, manifest, order)
+    options = WriteOptions(dry_run=dry_run, field_manager=MANAGER)
+    try:
+        await session.objects.create(_commands(), command, command["metadata"]["namespace"], options)
+    except StatusError as refusal:
+        if refusal.code in _UNAVAILABLE:
+            raise
+        problem = sentence_of(refusal)
+        if refusal.code == 404:
+            problem = "this cluster does not know the kind Command (bus.volcano.sh); install allhands there first"
+        click.echo(f"Error: {shown}: {problem}", err=True)
+        return False
+    click.echo(f"{shown} {order.doing}{' (dry run)' if dry_run else ''}")
+    return True
+
+
+def state_of(kind: str, manifest: Manifest) -> str:
+    """Where it is in its life, in its own word."""
+    status = manifest.get("status") or {}
+    return str((status.get("state") if kind == "queue" else (status.get("state") or {}).get("phase")) or "")
+
+
+def command_for(kind: str, manifest: Manifest, order: Order) -> Manifest:
+    metadata = manifest["metadata"]
+    is_queue = kind == "queue"
+    target = {
+        "apiVersion": manifest.get("apiVersion") or _resource(kind).api_version,
+        "kind": "Queue" if is_queue else "Job",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": _commands().api_version,
+        "kind": "Command",
+        "metadata": {
+            "generateName": f"{metadata['name'][:40]}-{order.action.lower()}-",
+            "namespace": NAMESPACE_OF_QUEUES if is_queue else metadata["namespace"],
+            # Gone with what it is about, even if nobody reads it.
+            "ownerReferences": [target],
+        },
+        "action": order.action,
+        "target": target,
+    }
+
+
+def _commands() -> Resource:
+    from allhands.api.kinds import Resource  # noqa: PLC0415
+
+    return Resource("bus.volcano.sh", "v1alpha1", "commands")
+
+
+def _resource(kind: str) -> Resource:
+    from allhands.api.kinds import Resource  # noqa: PLC0415
+
+    if kind == "queue":
+        return Resource("scheduling.volcano.sh", "v1beta1", "queues")
+    return Resource("batch.volcano.sh", "v1alpha1", "jobs")
+
+
+async def _missing(session: Session, subject: Subject, namespace: str) -> click.ClickException:
+    import msgspec  # noqa: PLC0415
+
+    from allhands.api.errors import StatusError  # noqa: PLC0415
+    from allhands.ports import Query  # noqa: PLC0415
+
+    try:
+        page = await session.objects.list(_resource(subject.kind), Query(namespace=namespace, limit=500))
+    except StatusError as refusal:
+        if refusal.code != 404:
+            raise
+        kind = "Queue" if subject.kind == "queue" else "Job of Volcano"
+        return click.ClickException(f"{subject} was not found: this cluster does not know the kind {kind}.")
+    names = [msgspec.json.decode(raw)["metadata"]["name"] for raw in page.items]
+    return not_found(subject, namespace, names)

@@ -1,0 +1,105 @@
+"""Volcano's Jobs are shown like those of Kubernetes: one line each, with their PodGroup and its words inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allhands.dialects.group_kinds import VOLCANO
+from allhands.model.time_text import utc_text
+from allhands.views.groups import groups_named, groups_of
+from allhands.views.rows import GroupState, row_of
+from allhands.views.story import group_story
+from allhands.views.volcano_job import see_volcano_job
+from tests.unit.views.view_objects import CREATED, NOW, foreign_group, job, picture, pod, queue, raw
+
+if TYPE_CHECKING:
+    from allhands.views.picture import JobSeen, PodSeen
+    from allhands.views.rows import GroupRow
+
+
+def vcjob(name: str, phase: str = "", *, replicas: tuple[int, ...] = (2,), **more: Any) -> JobSeen:
+    state = {"phase": phase, "lastTransitionTime": utc_text(NOW - 10), **more.pop("state", {})}
+    document = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "creationTimestamp": utc_text(CREATED),
+        },
+        "spec": {
+            "tasks": [{"name": f"t{index}", "replicas": count} for index, count in enumerate(replicas)],
+            "queue": "default",
+            **more.pop("spec", {}),
+        },
+        "status": {"state": state, **more} if phase or more else {},
+    }
+    return see_volcano_job(raw(document))
+
+
+def member(name: str, of: str, **more: Any) -> PodSeen:
+    return pod(name, annotations={"scheduling.k8s.io/group-name": f"{of}-uid-{of}"}, **more)
+
+
+def rows(*objects: Any) -> list[GroupRow]:
+    return [row_of(it) for it in groups_of(picture(*objects, queues=(queue("default"),)))]
+
+
+def test_a_job_with_its_group_and_pods_is_one_line() -> None:
+    (row,) = rows(
+        vcjob("train", "Running", replicas=(1, 2), running=3, spec={"minAvailable": 2}),
+        foreign_group(VOLCANO, "train-uid-train", need=2),
+        *(member(f"train-{index}", "train", node="n1", phase="Running") for index in range(3)),
+    )
+    assert (row.label, row.full_kind, row.state, row.ready, row.total) == (
+        "vcjob/train",
+        "job.batch.volcano.sh",
+        GroupState.RUNNING,
+        3,
+        3,
+    )
+    assert (row.min_count, row.completions, row.is_gang) == (2, 3, True)
+
+
+def test_jobs_of_both_kinds_may_have_one_name() -> None:
+    shown = picture(job("x"), vcjob("x"), queues=(queue("default"),))
+    assert [it.label for it in groups_of(shown)] == ["job/x", "vcjob/x"]
+    assert [it.api_group for it in groups_named(shown, "default", "vcjob", "x")] == ["batch.volcano.sh"]
+    assert len(groups_named(shown, "default", "", "x")) == 2
+
+
+def test_one_that_waits_says_why_in_the_words_of_its_group_or_its_own() -> None:
+    unschedulable = {"type": "Unschedulable", "status": "True", "message": "Its queue is full."}
+    waiting, own = rows(
+        vcjob("a", "Pending"),
+        foreign_group(VOLCANO, "a-uid-a", status={"phase": "Pending", "conditions": [unschedulable]}),
+        vcjob("b", "Pending", state={"message": "spec.tasks[0].template: refused"}),
+    )
+    assert (waiting.state, waiting.why) == (GroupState.WAITING, "Its queue is full.")
+    assert own.why == "spec.tasks[0].template: refused"
+
+
+def test_every_phase_is_a_state_that_people_know() -> None:
+    ends = {"Completed": "Succeeded", "Failed": "Failed", "Terminated": "Failed"}
+    for phase, state in ends.items():
+        (row,) = rows(vcjob("a", phase, succeeded=2, state={"reason": "MaxRetry", "message": "gave up"}))
+        assert row.state == state
+        assert row.why == ("" if phase == "Completed" else "MaxRetry: gave up")
+        assert row.finished_at_seconds == NOW - 10
+    (put_by,) = rows(vcjob("a", "Aborted"))
+    assert (put_by.state, put_by.reason) == (GroupState.WAITING, "Suspended")
+    (closing,) = rows(vcjob("a", "Completing", succeeded=1))
+    assert closing.state is GroupState.RUNNING
+
+
+def test_its_story_has_its_phase_and_the_kind_in_full() -> None:
+    shown = picture(vcjob("a", "Restarting", spec={"runningEstimate": "90s"}), queues=(queue("default"),))
+    story = group_story(groups_of(shown)[0], shown, NOW)
+    facts = {it.name: it.value for it in story.facts}
+    assert (facts["Kind"], facts["Phase"]) == ("Job of batch.volcano.sh", "Restarting")
+    assert facts["Runs for"] == "at most or about 1m30s, as it says itself"
+
+
+def test_what_its_status_says_wrongly_hides_nothing() -> None:
+    odd: dict[str, Any] = {"spec": {"runningEstimate": "soon", "minAvailable": None}, "state": {"phase": "Dancing"}}
+    (row,) = rows(vcjob("a", **odd))
+    assert (row.label, row.state) == ("vcjob/a", GroupState.WAITING)
