@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allhands.lifecycle.volcano_job.documents import JobDocument
     from allhands.lifecycle.volcano_job.extension import KeyPair
 
-DEFAULT_PATH: Final = "/root" + "/.ssh"
+DEFAULT_PATH: Final = "/root/.ssh"
 DEFAULT_PORT: Final = 22
 HOST_KEY: Final = "ssh_host_ed25519_key"
 HOST_KEY_PATH: Final = f"/etc/ssh/{HOST_KEY}"
