@@ -39,8 +39,8 @@ class Accepted(msgspec.Struct, frozen=True):
 
 _NOT_SERVED = (
     r"\b(admissionregistration|apiregistration|authentication|authorization|certificates|events|flowcontrol\.apiserver"
-    r"|networking|rbac\.authorization|resource)\.k8s\.io\b|\bautoscaling/v|\bcomponentstatuses\b"
-    r"|\bvolumeattributesclasses\b"
+    r"|rbac\.authorization|resource)\.k8s\.io\b|\bautoscaling/v|\bcomponentstatuses\b"
+    r"|\b(ingresses|ingressclasses|ipaddresses|servicecidrs|volumeattributesclasses)\b"
 )
 ACCEPTED = (
     Accepted("api-resources", "real", _NOT_SERVED, "ours serves the kinds that a batch system touches"),

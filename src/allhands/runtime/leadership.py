@@ -117,8 +117,11 @@ class ThreadedLeadership:
         if not handover.thread_begins():
             return
         async with self._open_objects() as objects:
-            with contextlib.suppress(StatusError):  # who may not make it may still be able to use it
-                await ensure_namespace(objects, self._namespace)
+
+            async def make_room() -> None:
+                with contextlib.suppress(StatusError):  # who may not make it may still be able to use it
+                    await ensure_namespace(objects, self._namespace)
+
             lease = LeaderLease(
                 objects,
                 self._clock,
@@ -126,6 +129,7 @@ class ThreadedLeadership:
                 namespace=self._namespace,
                 identity=self._identity,
                 times=self._times,
+                make_room=make_room,
             )
             await lease.lead(handover.work_elsewhere)
 

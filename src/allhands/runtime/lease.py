@@ -19,7 +19,7 @@ from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
     from allhands.api.document import Manifest
@@ -56,8 +56,11 @@ class LeaderLease:
         namespace: str,
         identity: str,
         times: LeaseTimes | None = None,
+        make_room: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`make_room` is called before the lease is made: its namespace may not be there yet, or not any more."""
         self._objects = objects
+        self._make_room = make_room
         self._clock = clock
         self._name = name
         self._namespace = namespace
@@ -124,6 +127,8 @@ class LeaderLease:
         except StatusError as refusal:
             if refusal.code != NOT_FOUND:
                 raise
+            if self._make_room is not None:
+                await self._make_room()
             spec = self._spec(0, None)
             metadata = {"name": self._name, "namespace": self._namespace}
             await self._objects.create(LEASES, {"metadata": metadata, "spec": spec}, self._namespace)

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allhands.api.kinds import Resource
+from allhands.runtime.leadership import ensure_namespace
 from allhands.runtime.lease import LeaderLease, LeaseTimes
 from allhands.sim.faults import Faults, FaultyObjects
 from allhands.sim.virtual_time import VirtualClock, VirtualTimeLoop, run_virtually
@@ -217,3 +219,26 @@ async def test_a_server_that_forbids_the_lease_is_asked_again_and_nobody_leads()
         await asyncio.sleep(60)
     assert not leader.terms
     assert len(world.noted.requests) <= 31
+
+
+@on_virtual_time
+async def test_a_namespace_that_goes_away_while_somebody_waits_is_made_again() -> None:
+    """One that was being deleted when a process began: it was seen, and gone a moment later."""
+    world = cluster()
+    namespaces = Resource("", "v1", "namespaces")
+    await world.objects.create(namespaces, {"metadata": {"name": "home"}})
+    began = asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        await asyncio.get_running_loop().create_future()
+
+    async def make_room() -> None:
+        await ensure_namespace(world.objects, "home")
+
+    lease = LeaderLease(world.objects, world.clock, name="leader", namespace="home", identity="me", make_room=make_room)
+    await world.objects.delete(namespaces, "home")
+    world.store.housekeeper.run_pending()
+    async with running(lease.lead(work)):
+        await asyncio.wait_for(began.wait(), 30)
+    assert (await world.objects.get(LEASES, "leader", "home")).manifest()["metadata"]["namespace"] == "home"
