@@ -105,12 +105,17 @@ async def act(cluster: SimulatedCluster, pods: int) -> Ran:
 
 async def _all_run(cluster: SimulatedCluster, pods: int) -> None:
     running: set[str] = set()
-    async for event in await cluster.objects.watch(PODS):
-        seen = msgspec.json.decode(event.raw, type=_Pod)
-        if seen.status.phase == "Running":
-            running.add(seen.metadata.name)
-            if len(running) == pods:
-                return
+    while True:
+        watch = await cluster.objects.watch(PODS)
+        async for event in watch:
+            if event.type == "ERROR":
+                break  # so many pods at once that we fell behind: from the beginning
+            seen = msgspec.json.decode(event.raw, type=_Pod)
+            if seen.status.phase == "Running":
+                running.add(seen.metadata.name)
+                if len(running) == pods:
+                    return
+        await watch.close()
 
 
 def _resident_bytes() -> float:

@@ -192,21 +192,26 @@ class _Running:
         elif not isinstance(made, Refusal):
             self._hold(entry, made)
         else:
-            self._waits.add(entry, self._why_not_complete(entry, made))
+            why, goes_on = self._why_not_complete(entry, made)
+            self._waits.add(entry, why)
+            if goes_on and made.option is not None:
+                # Its queue's last bit is not for others, or it would be completed over the cap.
+                self._allocate.charge(made.option)
             self._refused(entry, made)
 
-    def _why_not_complete(self, entry: GroupEntry, refusal: Refusal) -> Explanation:
-        """Where only room is missing, members that have not begun to run are taken back."""
+    def _why_not_complete(self, entry: GroupEntry, refusal: Refusal) -> tuple[Explanation, bool]:
+        """Where only room is missing, members that have not begun to run are taken back. The other value: whether it
+        is still to be completed."""
         if not refusal.for_room:
-            return refusal.why
+            return refusal.why, True
         need = entry.group.required_count
         why = explain(Reason.PARTLY_BOUND, bound=len(entry.bound), need=need, cause=str(refusal.why))
         taken = take_back(self._work, entry, why)
         if not taken:
-            return why
+            return why, True
         self._evictions.extend(taken)
         self._preempt.also_leaving(taken)
-        return why.with_more(TAKEN_BACK)
+        return why.with_more(TAKEN_BACK), False
 
     def _begin(self, entry: GroupEntry, *, charged: bool = True, promises: bool = True) -> Refusal | None:
         """None if it starts. Without `promises`, what it is promised if it is refused is worked out later, if ever."""
