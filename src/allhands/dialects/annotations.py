@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 QUEUE: Final = "allhands.dev/queue"
+VOLCANO_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+"""The same in Volcano's word; ours goes first."""
 MIN_AVAILABLE: Final = "allhands.dev/min-available"
 EXPECTED_DURATION: Final = "allhands.dev/expected-duration"
 TOPOLOGY: Final = "allhands.dev/topology"
@@ -54,6 +56,12 @@ def duration_seconds(name: str, text: str) -> int:
     if seconds > MOST_SECONDS:
         raise AnnotationError(f'{name}: "{_shown(text)}" is longer than ten years')
     return seconds
+
+
+def queue_named(annotations: Mapping[str, str] | None) -> str:
+    if not annotations:
+        return ""
+    return annotations.get(QUEUE) or annotations.get(VOLCANO_QUEUE, "")
 
 
 def min_available(text: str, size: int) -> int:

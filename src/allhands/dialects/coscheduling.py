@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.kinds import Resource
-from allhands.dialects.annotations import QUEUE, expected_or_problem
+from allhands.dialects.annotations import expected_or_problem, queue_named
 from allhands.dialects.group_progress import written_status
 from allhands.dialects.groups import GroupRecord, Metadata, unreadable
 from allhands.dialects.scheduling_record import read_record
@@ -71,7 +71,7 @@ def read_group(raw: bytes) -> GroupRecord:
         annotations=annotations,
         status=read_record(annotations),
         min_count=least,
-        queue=annotations.get(QUEUE, ""),
+        queue=queue_named(annotations),
         expected_duration_seconds=expected,
         priority_of_pods=True,
         problem=problem,

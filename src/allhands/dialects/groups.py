@@ -14,12 +14,12 @@ import msgspec
 from allhands.dialects.annotations import (
     MIN_AVAILABLE,
     MOST_SECONDS,
-    QUEUE,
     AnnotationError,
     after_of,
     expected_or_problem,
     expected_seconds,
     min_available,
+    queue_named,
     topology_of,
 )
 from allhands.dialects.decoding import what_is_wrong
@@ -183,7 +183,7 @@ def read_pod_group(raw: bytes) -> GroupRecord:
         status=read_record(annotations),
         is_gang=gang is not None,
         min_count=gang.min_count if gang is not None else 1,
-        queue=annotations.get(QUEUE, ""),
+        queue=queue_named(annotations),
         topology_key=topology[0].key if topology else "",
         expected_duration_seconds=expected,
         priority=spec.priority,
@@ -209,8 +209,9 @@ class _Template(msgspec.Struct, frozen=True):
     metadata: _TemplateMetadata | None = None
     spec: _TemplateSpec = _TemplateSpec()
 
-    def annotation(self, name: str) -> str:
-        return (self.metadata.annotations or {}).get(name, "") if self.metadata is not None else ""
+    @property
+    def annotations(self) -> Mapping[str, str] | None:
+        return None if self.metadata is None else self.metadata.annotations
 
 
 class _JobSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -275,7 +276,7 @@ def read_job(raw: bytes) -> GroupRecord:
         is_gang=is_gang,
         min_count=least,
         size=size,
-        queue=annotations.get(QUEUE, "") or spec.template.annotation(QUEUE),
+        queue=queue_named(annotations) or queue_named(spec.template.annotations),
         expected_duration_seconds=_duration(
             expected, spec.active_deadline_seconds, spec.template.spec.active_deadline_seconds
         ),

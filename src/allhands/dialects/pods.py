@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from allhands.dialects import coscheduling, volcano_groups
-from allhands.dialects.annotations import QUEUE, SCHEDULING
+from allhands.dialects.annotations import SCHEDULING, queue_named
 from allhands.dialects.pod_memory import TextMemory
 from allhands.dialects.pod_text import ABSENT, ConditionText, PodText, SchedulingGroup, decode_text
 from allhands.dialects.scheduling_record import read_record
@@ -254,7 +254,7 @@ def _record(
         group_name,
         owned.job_name,
         owned.job_uid,
-        annotations.get(QUEUE, "") if annotations else "",
+        queue_named(annotations),
         read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
         is_told,
         annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
@@ -280,7 +280,7 @@ def _use(
         requested() if holds else EMPTY,
         _group_named(spec.scheduling_group, metadata.annotations, labels),
         owned.job_name,
-        metadata.annotations.get(QUEUE, "") if metadata.annotations else "",
+        queue_named(metadata.annotations),
     )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.kinds import Resource
-from allhands.dialects.annotations import QUEUE, expected_or_problem
+from allhands.dialects.annotations import expected_or_problem, queue_named
 from allhands.dialects.group_parts import MOST_PARTS, PartRule
 from allhands.dialects.group_progress import with_condition, written_status
 from allhands.dialects.groups import GroupRecord, Metadata, unreadable
@@ -111,7 +111,7 @@ def read_group(raw: bytes) -> GroupRecord:
         status=read_record(annotations),
         min_count=spec.min_member,
         task_minimums=() if problem else _task_minimums(spec),
-        queue="" if spec.queue == DEFAULT_QUEUE else spec.queue or annotations.get(QUEUE, ""),
+        queue="" if spec.queue == DEFAULT_QUEUE else spec.queue or queue_named(annotations),
         rule=None if problem else _rule(spec.network_topology),
         parts=() if problem else _parts(spec),
         preemptible=annotations.get(PREEMPTABLE, "") != "false",

@@ -112,6 +112,8 @@ def test_the_queue_may_stand_on_the_job_or_on_its_template() -> None:
     assert _job(template=template).queue == "b"
     assert _job({"queue": "a"}, template=template).queue == "a"
     assert _job(template={"metadata": None, "spec": {}}).queue == ""
+    theirs = {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "c"}}, "spec": {}}
+    assert _job(template=theirs).queue == "c"
 
 
 def test_a_suspended_job_is_a_suspended_group() -> None:

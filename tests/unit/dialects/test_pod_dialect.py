@@ -62,6 +62,12 @@ def test_its_queue_and_what_is_remembered_of_it() -> None:
     assert (record.queue, record.status) == ("team", status)
 
 
+def test_its_queue_may_be_named_in_volcanos_word_but_ours_goes_first() -> None:
+    theirs = {"scheduling.volcano.sh/queue-name": "theirs"}
+    assert _read(annotations=theirs).queue == "theirs"
+    assert _read(annotations=theirs | {"allhands.dev/queue": "ours"}).queue == "ours"
+
+
 def test_what_it_asks_for_is_kept() -> None:
     containers = [{"name": "c", "resources": {"requests": {"cpu": "250m"}}}]
     assert _read(containers=containers).pod.requests.entries == (("cpu", 250),)
