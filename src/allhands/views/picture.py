@@ -90,6 +90,8 @@ class QueueSeen(msgspec.Struct, frozen=True):
     name: str
     record: QueueRecord | None
     problem: str = ""
+    written_state: str = ""
+    """What its status says, in its own word."""
 
 
 class EventSeen(msgspec.Struct, frozen=True):
@@ -359,7 +361,11 @@ class _QueueMeta(msgspec.Struct, frozen=True):
     class Meta(msgspec.Struct, frozen=True):
         name: str = ""
 
+    class Status(msgspec.Struct, frozen=True):
+        state: str = ""
+
     metadata: Meta = Meta()
+    status: Status | None = None
 
 
 _queues = msgspec.json.Decoder(_QueueMeta)
@@ -367,11 +373,12 @@ _nodes = msgspec.json.Decoder(NodeDocument)
 
 
 def see_queue(raw: bytes) -> QueueSeen:
-    name = _queues.decode(raw).metadata.name
+    document = _queues.decode(raw)
+    name, state = document.metadata.name, document.status.state if document.status is not None else ""
     try:
-        return QueueSeen(name, read_queue(raw))
+        return QueueSeen(name, read_queue(raw), written_state=state)
     except (msgspec.MsgspecError, ValueError) as error:
-        return QueueSeen(name, None, str(error))
+        return QueueSeen(name, None, str(error), state)
 
 
 def see_node(raw: bytes) -> Node:

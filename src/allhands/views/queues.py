@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from allhands.model.queue import QueueState
 from allhands.model.resources import EMPTY, PODS, ResourceVector
 from allhands.views.groups import groups_of
 from allhands.views.rows import GroupState, held_by, row_of
@@ -16,12 +17,14 @@ from allhands.views.rows import GroupState, held_by, row_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from allhands.model.queue import Queue
     from allhands.views.groups import Group
     from allhands.views.picture import Picture, QueueSeen
     from allhands.views.rows import GroupRow
 
 NO_QUEUE: Final = ""
 INVALID: Final = "Invalid"
+CLOSING: Final = "Closing"
 MOST_LEVELS: Final = 64
 
 
@@ -132,7 +135,7 @@ def _row(seen: QueueSeen, held: ResourceVector, use: QueueUse, total: ResourceVe
     return QueueRow(
         name=seen.name,
         parent=queue.parent or "",
-        state=INVALID if seen.record.problem else queue.state.value,
+        state=INVALID if seen.record.problem else _state(seen, queue),
         weight=queue.weight_millis / 1000,
         priority=queue.priority,
         reclaimable=queue.reclaimable,
@@ -167,3 +170,8 @@ def _counts(use: QueueUse) -> tuple[int, int]:
     states: Sequence[GroupState] = [it.state for it in use.rows]
     running = sum(state in (GroupState.RUNNING, GroupState.STARTING) for state in states)
     return running, sum(state is GroupState.WAITING for state in states)
+
+
+def _state(seen: QueueSeen, queue: Queue) -> str:
+    """One that is closed and still has groups says so."""
+    return CLOSING if queue.state is QueueState.CLOSED and seen.written_state == CLOSING else queue.state.value

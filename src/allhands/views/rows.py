@@ -235,6 +235,8 @@ def _why_waiting(group: Group, waiting: list[PodSeen]) -> _Words:
         return _standard(Reason.SUSPENDED)
     if group.declared.problem:
         return _standard(Reason.INVALID, problem=group.declared.problem)
+    if not group.pods and group.job is not None and group.job.told:
+        return "", group.job.told, group.job.told, None, {}  # nobody knows better why it has no pods
     if not group.pods and group.pod_group is not None and group.pod_group.told:
         return "", group.pod_group.told, group.pod_group.told, None, {}  # it is not let in, so it has no pods
     said = group.status.said

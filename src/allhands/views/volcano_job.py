@@ -105,7 +105,7 @@ def see_volcano_job(raw: bytes) -> JobSeen:
         is_failed=phase in _FAILED,
         is_ending=phase in _ENDING,
         verdict=joined(state.reason, state.message) if phase in _FAILED else "",
-        told=state.message if phase == JobPhase.PENDING else "",
+        told=_told(state),
         phase=phase,
         group_name=f"{PREFIX}{metadata.name}-{metadata.uid}",
         scheduler_name=spec.scheduler_name,
@@ -126,3 +126,10 @@ def _estimate(text: str) -> int | None:
 
 def _first_entered(history: Iterable[_Entered], phase: JobPhase) -> int | None:
     return next((seconds_of(it.last_transition_time) for it in history if it.status == phase), None)
+
+
+def _told(state: _State) -> str:
+    """What it says of its waiting; a restart has a reason too, and a pause before it."""
+    if state.phase == JobPhase.RESTARTING:
+        return f"It is being restarted: {joined(state.reason, state.message)}"
+    return state.message if state.phase == JobPhase.PENDING else ""

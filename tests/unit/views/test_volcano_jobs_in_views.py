@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from allhands.dialects.group_kinds import VOLCANO
 from allhands.model.time_text import utc_text
 from allhands.views.groups import groups_named, groups_of
+from allhands.views.picture import see_queue
+from allhands.views.queues import queue_rows
 from allhands.views.rows import GroupState, row_of
 from allhands.views.story import group_story
 from allhands.views.volcano_job import see_volcano_job
@@ -103,3 +105,20 @@ def test_what_its_status_says_wrongly_hides_nothing() -> None:
     odd: dict[str, Any] = {"spec": {"runningEstimate": "soon", "minAvailable": None}, "state": {"phase": "Dancing"}}
     (row,) = rows(vcjob("a", **odd))
     assert (row.label, row.state) == ("vcjob/a", GroupState.WAITING)
+
+
+def test_what_the_job_says_itself_goes_before_what_its_group_says_while_it_has_no_pods() -> None:
+    incomplete = {"type": "Unschedulable", "status": "True", "message": "It has 0 of the 2 pods."}
+    (refused,) = rows(
+        vcjob("a", "Pending", state={"message": "FailedCreate: no PriorityClass"}),
+        foreign_group(VOLCANO, "a-uid-a", status={"phase": "Inqueue", "conditions": [incomplete]}),
+    )
+    assert refused.why == "FailedCreate: no PriorityClass"
+    (again,) = rows(vcjob("a", "Restarting", state={"reason": "RestartJob", "message": "a pod failed"}))
+    assert again.why == "It is being restarted: RestartJob: a pod failed"
+
+
+def test_a_queue_that_is_closing_says_so() -> None:
+    for state, shown in (("Closing", "Closing"), ("Closed", "Closed"), ("Open", "Open")):
+        seen = see_queue(raw({"metadata": {"name": "q"}, "spec": {}, "status": {"state": state}}))
+        assert [it.state for it in queue_rows(picture(queues=(seen,)))] == [shown]

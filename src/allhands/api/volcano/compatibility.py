@@ -41,6 +41,10 @@ class FieldRow(NamedTuple):
 _HARD: Final = "`hard` without a tier is refused; Volcano ignores the limit"
 _NUMA: Final = "the scheduler does not look at NUMA nodes"
 DIFFERENCES: Final[dict[tuple[str, str], tuple[State, str]]] = {
+    ("Job", "spec.schedulerName"): (
+        State.MORE,
+        "without one it is the scheduler that serves: `allhands`, not `volcano`",
+    ),
     ("Job", "spec.runningEstimate"): (State.MORE, "feeds backfill and the expected start; Volcano does not read it"),
     ("Job", "spec.plugins"): (State.MORE, "also `jax` and `horovod`"),
     ("Job", "spec.networkTopology.mode"): (State.STRICTER, _HARD),

@@ -143,7 +143,7 @@ class _Look:
             self._wakes.append(self._now_seconds)
         most = most_retries(self._job.spec)
         if row.retry and self._draft.retries >= most:
-            text = f"It was restarted {self._draft.retries} times, and may be {most} times: {message}"
+            text = f"All {most} attempts have failed (spec.maxRetry): {message}"
             self._draft.version -= row.renews  # nothing is made anew
             self._follow(Finding.RETRIES_ARE_USED_UP, text)
             return

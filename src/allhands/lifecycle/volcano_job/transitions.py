@@ -79,7 +79,9 @@ def _rows() -> Iterator[Transition]:
     yield Transition(running, Finding.ENOUGH_SUCCEEDED, JobPhase.COMPLETED, text)
     text = "all have ended and too few have succeeded: of a task, or of all"
     yield Transition(running, Finding.TOO_FEW_SUCCEEDED, JobPhase.FAILED, text)
-    yield Transition(restarting, Finding.RETRIES_ARE_USED_UP, JobPhase.FAILED, "it was restarted maxRetry times")
+    yield Transition(
+        restarting, Finding.RETRIES_ARE_USED_UP, JobPhase.FAILED, "maxRetry attempts have failed, the first included"
+    )
     text = "what is made anew is going or gone, and the pause before the next attempt is over"
     yield Transition(restarting, Finding.OLD_PODS_ARE_GOING, pending, text)
     for phase, end in (
