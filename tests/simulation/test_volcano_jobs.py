@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from allhands.api.volcano.queue import QUEUE
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.compose.simulated import simulate
 from allhands.lifecycle.command import COMMANDS
@@ -250,3 +251,19 @@ def test_after_a_crash_at_any_write_all_jobs_end(part: str) -> None:
     while run(CrashAt(write, takes_effect=write % 2 == 0)):
         write += 11
     assert write > 12
+
+
+def test_a_job_that_has_ended_is_counted_in_its_own_queue() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        await cluster.objects.create(QUEUE.resource, {"metadata": {"name": "blue"}, "spec": {"weight": 1}})
+        await submit(cluster, job("train", task("worker", 2, seconds=5), queue="blue"))
+        await reaches(cluster, "train", "Completed")
+        await asyncio.sleep(30)
+        counts = [
+            (await cluster.objects.get(QUEUE.resource, name)).manifest()["status"]["completed"]
+            for name in ("blue", "default")
+        ]
+        assert counts == [1, 0]
+
+    simulate(story)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 QUEUE: Final = "allhands.dev/queue"
 VOLCANO_QUEUE: Final = "scheduling.volcano.sh/queue-name"
 """The same in Volcano's word; ours goes first."""
+QUEUE_OF_JOB: Final = "volcano.sh/queue-name"
+"""What a Volcano Job writes on its pods: theirs when their group is gone."""
 MIN_AVAILABLE: Final = "allhands.dev/min-available"
 EXPECTED_DURATION: Final = "allhands.dev/expected-duration"
 TOPOLOGY: Final = "allhands.dev/topology"
@@ -61,7 +63,7 @@ def duration_seconds(name: str, text: str) -> int:
 def queue_named(annotations: Mapping[str, str] | None) -> str:
     if not annotations:
         return ""
-    return annotations.get(QUEUE) or annotations.get(VOLCANO_QUEUE, "")
+    return annotations.get(QUEUE) or annotations.get(VOLCANO_QUEUE) or annotations.get(QUEUE_OF_JOB, "")
 
 
 def min_available(text: str, size: int) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.volcano.lifecycle_policy import Action
-from allhands.api.volcano.queue import QUEUE, QueueSpec, QueueState
+from allhands.api.volcano.queue import QUEUE, ROOT, QueueSpec, QueueState
 from allhands.api.volcano.queue_rules import parent_of
 from allhands.lifecycle.changes import judged_conditions, object_reference, time_text
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Instruction, Outcome, Patch, Record
@@ -109,12 +109,15 @@ def _obey(queue: QueueDocument, own: QueueUse, commands: Sequence[CommandDocumen
     """The last word counts. What is done comes before the removal: who is stopped between does the same once more."""
     told: list[Instruction] = []
     wanted = next((_ORDERS[it.action] for it in reversed(commands) if it.action in _ORDERS), None)
+    involved = object_reference(QUEUE.api_version, QUEUE.kind, queue.metadata)
+    if wanted is QueueState.CLOSED and queue.metadata.name == ROOT:
+        wanted = None
+        told.append(Record(involved, "Warning", "CommandIgnored", "The queue root is above all others and stays open."))
     if wanted is not None and (state := next_state(wanted, own.live_groups)) != queue.state:
         status: Manifest = {"state": state.value}
         if "allocated" not in queue.written:
             status["allocated"] = {}
         told.append(Patch(QUEUE.resource, "", queue.metadata.name, {"status": status}, subresource="status"))
-    involved = object_reference(QUEUE.api_version, QUEUE.kind, queue.metadata)
     for it in commands:
         if it.action not in _ORDERS:
             known = " and ".join(_ORDERS)

@@ -66,6 +66,7 @@ def test_its_queue_may_be_named_in_volcanos_word_but_ours_goes_first() -> None:
     theirs = {"scheduling.volcano.sh/queue-name": "theirs"}
     assert _read(annotations=theirs).queue == "theirs"
     assert _read(annotations=theirs | {"allhands.dev/queue": "ours"}).queue == "ours"
+    assert _read(annotations={"volcano.sh/queue-name": "jobs"}).queue == "jobs"
 
 
 def test_what_it_asks_for_is_kept() -> None:

@@ -180,3 +180,12 @@ def test_a_command_that_a_queue_does_not_know_is_told_about_and_removed() -> Non
     assert isinstance(told, Record)
     assert told.message == ('Command default/x: a queue knows no action "RestartJob", only OpenQueue and CloseQueue.')
     assert removed == unknown.removal()
+
+
+def test_the_queue_above_all_others_stays_open() -> None:
+    root = _queue({"state": "Open", "allocated": {}}, name="root")
+    close = _command("x", "CloseQueue")
+    told, removed = _look(root, commands=[close]).instructions
+    assert isinstance(told, Record)
+    assert told.message == "The queue root is above all others and stays open."
+    assert removed == close.removal()
