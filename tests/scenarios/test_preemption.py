@@ -139,6 +139,18 @@ def test_every_sub_group_keeps_its_minimum_when_surplus_goes() -> None:
     assert it.running("elastic") == 2
 
 
+def test_a_sub_group_that_need_not_be_there_is_not_taken_apart() -> None:
+    """As the later tasks of a Job that wait for others: each starts whole or not at all."""
+    nodes = ["n000", "n001", "n002", "n003"]
+    members = SubGroup(min_count=1, children=(SubGroup("later", min_count=3),), min_children=0)
+    it = cluster(nodes=4).gang(
+        "stages", 4, on=nodes, parts=["", "later", "later", "later"], gpu=4, group={"members": members, **LOW}
+    )
+    it.gang("high", 2, gpu=4, group=HIGH).run(LONG)
+    assert it.running("high") == 2
+    assert sorted(it.evicted) == ["stages-0", "stages-1", "stages-2", "stages-3"]
+
+
 def test_all_of_a_gang_goes_or_none_of_it() -> None:
     it = cluster(nodes=3).gang("low", 3, on=["n000", "n001", "n002"], gpu=4, group=LOW)
     it.gang("high", 1, gpu=4, group=HIGH).run(LONG)

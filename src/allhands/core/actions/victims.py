@@ -109,7 +109,8 @@ class VictimTable:
         np.subtract.at(self.lost_of_group, self.group[at], self.lost[at])
 
     def spare(self, group: int, preferred: Sequence[int]) -> list[int]:
-        """The positions, the preferred first, that the group can lose one after the other and still be whole."""
+        """The positions, the preferred first, that the group can lose one after the other and still be whole, and each
+        of its sub-groups that is: what starts whole or not at all is not taken apart, even if it need not be there."""
         entry = self.entries[group]
         members, first = entry.group.members, int(self.first[group])
         gone = [int(at) for at in np.flatnonzero(self.gone[first : self.first[group + 1]])]
@@ -127,12 +128,18 @@ class VictimTable:
         for at in gone:
             if (part := entry.bound_parts[at]) in only:
                 counts[only[part]] -= 1
+        members = entry.group.members
+        around = {
+            part: [it for it in members.walk() if it is not members and any(part == inner.name for inner in it.walk())]
+            for part in only
+        }
         spare = []
         for position in preferred:
             if (part := entry.bound_parts[position - first]) not in only:
                 continue
+            whole = [members, *(it for it in around[part] if it.is_whole(counts))]
             counts[only[part]] -= 1
-            if entry.group.members.is_whole(counts):
+            if all(it.is_whole(counts) for it in whole):
                 spare.append(position)
             else:
                 counts[only[part]] += 1
