@@ -26,6 +26,7 @@ from allhands.core.plan import Evict, Hold, Plan, Release, Start
 from allhands.core.standstill import Calm, is_plain, is_silent, left_behind
 from allhands.core.waits import Waits
 from allhands.core.work import Work
+from allhands.model.queue import ANY_FLAVOR
 from allhands.model.reason import TAKEN_BACK, Reason, explain
 
 if TYPE_CHECKING:
@@ -252,7 +253,8 @@ class _Running:
             self._calendar.refused(entry, refusal.kind, refusal.part, refusal.option.rows, refusal.why)
         elif refusal.why.reason in TIME_HELPS:
             seconds = self._calendar.estimates.duration(entry.group)
-            self._over_quota.append(Refused(entry, refusal.option.bill, refusal.why, seconds))
+            option, is_only = refusal.option, refusal.option.flavor == ANY_FLAVOR
+            self._over_quota.append(Refused(entry, option.bill, refusal.why, seconds, refusal.part, is_only))
 
     def _not_asked(self, entry: GroupEntry, refusal: Refusal, first: GroupEntry) -> None:
         """It waits behind the first, and for what that one waits for."""
@@ -291,6 +293,7 @@ class _Running:
         queues = self._work.queues
         only = self._work.memo.roll.only_queue() if self._census.is_in_order else None
         lanes = Lanes(waiting, self._charges, self._work, only)
+        self._work.in_turn.upcoming = lanes.upcoming
         if self._work.policy.passes_over:
             self._serve_quickly(lanes)
             return

@@ -38,6 +38,11 @@ class Predicted(msgspec.Struct, frozen=True):
     count: int
 
 
+def _turn(pod: Pod) -> int:
+    """When it comes among the members of its group: the higher its rank, the earlier."""
+    return -pod.priority if pod.rank is None else -pod.rank
+
+
 def lone_group(pod: Pod) -> PodGroup:
     """The group of one that a pod without a group is."""
     return PodGroup(
@@ -77,7 +82,7 @@ def build_entry(
         (only,) = members.values()
         if (entry := _entry_of_one(group, status, only)) is not None:
             return entry
-    pending: dict[tuple[Slot, str], list[PodRef]] = {}
+    pending: dict[tuple[int, Slot, str], list[PodRef]] = {}
     shapes: dict[str, PodShape] = {}
     gated: dict[str, int] = {}
     present: dict[Slot, int] = {}
@@ -115,7 +120,7 @@ def build_entry(
             else:
                 never_preempts |= pod.preemption_policy_never
                 shapes[state.shape.digest] = state.shape
-                pending.setdefault((slot, state.shape.digest), []).append(PodRef(pod.key, pod.uid))
+                pending.setdefault((_turn(pod), slot, state.shape.digest), []).append(PodRef(pod.key, pod.uid))
     if predicted and status.admitted_at_seconds is not None and _have_outgrown(pending, shapes, predicted):
         # What it was promised is not what it needs, so it is decided anew.
         status = msgspec.structs.replace(status, admitted_at_seconds=None)
@@ -125,10 +130,10 @@ def build_entry(
         shape = shape_of(pod)
         never_preempts |= expected.pod.preemption_policy_never
         shapes[shape.digest] = shape
-        pending.setdefault((expected.slot, shape.digest), []).extend(refs)
+        pending.setdefault((_turn(pod), expected.slot, shape.digest), []).extend(refs)
     waiting = tuple(
         Members(slot, shapes[digest], tuple(sorted(refs, key=_rank) if len(refs) > 1 else refs))
-        for (slot, digest), refs in sorted(pending.items())
+        for (_, slot, digest), refs in sorted(pending.items())
     )
     bound.sort()
     leaving.sort()
@@ -228,13 +233,13 @@ def _yet_to_come(
 
 
 def _have_outgrown(
-    pending: Mapping[tuple[Slot, str], object], shapes: Mapping[str, PodShape], predicted: tuple[Predicted, ...]
+    pending: Mapping[tuple[int, Slot, str], object], shapes: Mapping[str, PodShape], predicted: tuple[Predicted, ...]
 ) -> bool:
     """Whether a pod asks for more of anything than was predicted for its slot."""
     expected: dict[Slot, ResourceVector] = {}
     for it in predicted:
         expected[it.slot] = expected.get(it.slot, it.pod.requests).max(it.pod.requests)
-    return any(slot in expected and not shapes[digest].requests.fits(expected[slot]) for slot, digest in pending)
+    return any(slot in expected and not shapes[digest].requests.fits(expected[slot]) for _, slot, digest in pending)
 
 
 def _rank(ref: PodRef) -> tuple[tuple[str, int], ...]:

@@ -14,9 +14,10 @@ from allhands.core.actions.placing import all_but, avoided_nodes
 from allhands.core.extension import SCORE_SCALE
 from allhands.core.feasibility.volume_needs import VolumeProblem
 from allhands.core.topology.search import why_not
+from allhands.model.node_groups import said_by
 from allhands.model.podgroup import TopologyMode
-from allhands.model.reason import AVOIDED, HELD_BY_OTHERS, Explanation, Reason, explain
-from allhands.model.resources import quantity_of_units
+from allhands.model.reason import AVOIDED, HELD_BY_OTHERS, NODE_GROUPS, Explanation, Reason, explain
+from allhands.model.resources import text_of_units
 
 if TYPE_CHECKING:
     from allhands.core.columns import Rows
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 NAMES_LISTED: Final = 8
 UNSERVED_CLAIMS: Final = "A pod has resource claims, which are not served yet."
-PARTS_APART: Final = "{have} of its {need} parts find places in domains as it asks; the others find none beside them."
+PARTS_APART: Final = (
+    '{have} of its {need} sub-groups find places in domains as they ask; "{without}" waits for one beside them.'
+)
+OTHERS_APART: Final = "Its sub-groups find places in domains as they ask, but the other pods find none beside them."
 WHOLE_INCOMPLETE: Final = "It has {have} of the {need} {what} that it must start with."
 NO_ROOM: Final = Explanation(Reason.INSUFFICIENT_RESOURCES, "There is no room for it.")
 """Where nobody asks for numbers."""
@@ -69,7 +73,7 @@ def shortfall_words(lacking: Shortfall, group: str) -> Explanation:
 def reason_for_no_room(work: Work, entry: GroupEntry, part: Part) -> Explanation:
     """The same as `why_no_room` as far as anybody decides by it: whether it could have room at all. Without numbers."""
     for take in part.all_takes():
-        if (why := _why_nowhere(work, work.state(entry.pending[take.members].shape))) is not None:
+        if (why := why_nowhere(work, work.state(entry.pending[take.members].shape))) is not None:
             return why
     return NO_ROOM
 
@@ -81,7 +85,7 @@ def why_no_room(work: Work, entry: GroupEntry, part: Part, within: Rows | None) 
         state = work.state(entry.pending[take.members].shape)
         shapes[state.shape.digest] = (state, shapes.get(state.shape.digest, (state, 0))[1] + take.number)
     for state, _ in shapes.values():
-        if (why := _why_nowhere(work, state)) is not None:
+        if (why := why_nowhere(work, state)) is not None:
             return why
     avoided = avoided_nodes(work, entry)
     if not avoided:
@@ -100,7 +104,7 @@ def _why_too_little_here(
     if has_inner_rules(part) and len(work.topology):
         why = why_not_nested(work, entry, part, within)
         if why.reason is Reason.SUB_GROUP_INCOMPLETE:
-            return Explanation(Reason.TOPOLOGY, PARTS_APART, why.numbers)
+            return Explanation(Reason.TOPOLOGY, PARTS_APART if why.number("without") else OTHERS_APART, why.numbers)
     else:
         why = _why_no_domain(work, entry, rule, shapes, within)
     if why.reason is not Reason.TOPOLOGY or int(why.number("fits")) < (need := int(why.number("need"))):
@@ -108,7 +112,7 @@ def _why_too_little_here(
     # By count a domain holds it, but not with respect to other pods, or not all kinds of its pods at once.
     if any(state.is_dynamic for state, _ in shapes):
         return _why_beside_others(work, shapes, need - 1)
-    return explain(Reason.TOPOLOGY, **{**dict(why.numbers), "fits": need - 1})
+    return Explanation(why.reason, why.message, tuple(sorted({**dict(why.numbers), "fits": need - 1}.items())))
 
 
 def _hard_rule(part: Part) -> TopologyRule | None:
@@ -131,7 +135,7 @@ def _why_no_domain(
     return why_not(work.topology, rule, work.topology.sums(fits), needs, bound=bound)
 
 
-def _why_nowhere(work: Work, state: ShapeState) -> Explanation | None:
+def why_nowhere(work: Work, state: ShapeState) -> Explanation | None:
     """Not even on an empty cluster."""
     columns = work.snapshot.columns
     if state.shape.resource_claims:
@@ -140,7 +144,12 @@ def _why_nowhere(work: Work, state: ShapeState) -> Explanation | None:
         column = columns.column_by_resource.get(name)
         largest = int(columns.allocatable[column].max()) if column is not None and len(columns) else 0
         if units > largest:
-            return explain(Reason.NEVER_FITS, request=_text(name, units), resource=name, largest=_text(name, largest))
+            return explain(
+                Reason.NEVER_FITS,
+                request=text_of_units(name, units),
+                resource=name,
+                largest=text_of_units(name, largest),
+            )
     usable = work.usable_nodes(state.shape)
     if not usable.any():
         return work.why_no_node(state.shape)
@@ -165,13 +174,15 @@ def _why_too_little(work: Work, shapes: list[tuple[ShapeState, int]], within: Ro
     if beside_others or (lacking is None and any(state.is_dynamic for state, _ in shapes)):
         return _why_beside_others(work, shapes, min(fits, need - 1))
     resource, short = lacking or _scarcest(work, ordered[0][0], 1, within)
-    return explain(
+    why = explain(
         Reason.INSUFFICIENT_RESOURCES,
         fits=min(fits, need - 1),
         need=need,
         resource=resource,
-        short=_text(resource, short),
+        short=text_of_units(resource, short),
     )
+    groups = said_by(ordered[0][0].shape.node_affinity)
+    return why.with_more(NODE_GROUPS, groups=groups) if groups else why
 
 
 def _why_beside_others(work: Work, shapes: list[tuple[ShapeState, int]], fits: int) -> Explanation:
@@ -195,7 +206,3 @@ def _scarcest(work: Work, state: ShapeState, missing: int, within: Rows | None) 
         lacking.append((int(np.count_nonzero(work.room.free[column, rows] < units)), share, name, units))
     _, _, name, units = max(lacking)
     return name, units * missing
-
-
-def _text(resource: str, units: int) -> str:
-    return str(quantity_of_units(resource, units))

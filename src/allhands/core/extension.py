@@ -27,7 +27,8 @@ SCORE_SCALE: Final = 1_000_000
 class Score(Protocol):
     """How good nodes are for a shape, by what they would have left: each node for itself, from 0 to SCORE_SCALE.
 
-    It may also have `score_of_one`, as ScoreOfOne has it; where few nodes are looked at, that is faster.
+    It may also have `score_of_one`, as ScoreOfOne has it; where few nodes are looked at, that is faster. And
+    `looks_at`, as KeyedScore has it: what it looks at beside amounts; then pods of several shapes are scored at once.
     """
 
     name: str
@@ -54,7 +55,8 @@ class StaticScore(Protocol):
 
 
 class KeyedScore(Protocol):
-    """A StaticScore that says what of a shape it looks at, so that it is asked once for all that are alike in that."""
+    """A Score or StaticScore that says what of a shape it looks at, so that it is asked once for all that are alike in
+    that."""
 
     def looks_at(self, shape: PodShape) -> Hashable: ...
 

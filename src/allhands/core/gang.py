@@ -1,7 +1,8 @@
 """How many members of each part of a group must be placed for it to be whole, and how many more it could use.
 
 What "whole" means is the model's rule (`SubGroup`); here is only the choice of which waiting members reach it: as few
-as possible, those of parts that have members already first. No sub-group gets members that do not make it whole.
+as possible, those of parts that have members already first, then those who come first in the group. No sub-group gets
+members that do not make it whole.
 """
 
 from __future__ import annotations
@@ -163,11 +164,13 @@ def _fill(
 ) -> bool:
     """So many more members (of a task): of the part itself and of sub-groups that are whole; then of others, each of
     which is made whole, since a sub-group gets what it must have or nothing."""
+    places = {slot: place for place, slot in enumerate(available)}
     while need > 0:
         counts = _together(present, taken)
         names, closed = _open_parts(part, counts)
         slots = [slot for slot in available if slot.subgroup in names and task in (None, slot.task)]
-        slots.sort(key=lambda slot: (slot.subgroup != part.name, taken.get(slot, 0) == 0, slot))
+        # Its own first; of others those that have got some already; then by their places in the group.
+        slots.sort(key=lambda slot: (slot.subgroup != part.name and 1 + (slot not in taken), places[slot]))
         for slot in slots:
             more = min(need, available[slot] - taken.get(slot, 0))
             if more > 0:

@@ -108,7 +108,7 @@ def _on_few_nodes_by_classes(state: ShapeState, room: Room, count: int, best: in
 def _while_best(state: ShapeState, room: Room, row: int, count: int, rival: int) -> list[int] | None:
     """The node as often as it is chosen until it is full; None if another is better before that."""
     number = room.fit_of_row(state.request, row, count)
-    if number > 1 and int(state.keys_of_row_after(room, row, number).min()) < rival:
+    if number > 1 and state.worst_key_after(room, row, number) < rival:
         return None
     return [row] * number
 

@@ -19,6 +19,7 @@ from allhands.core.scores.image_locality import ImageLocality
 from allhands.core.scores.node_affinity import NodeAffinity
 from allhands.core.scores.scarce import Scarce
 from allhands.core.scores.taints import Taints
+from allhands.model.node_groups import NodeGroupUse
 
 if TYPE_CHECKING:
     from allhands.core.extension import GroupOrder, Score, StartGate, StartLimit, StaticFilter, StaticScore, VictimGuard
@@ -36,6 +37,9 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     neighbour_weight: int = 2
     """Of preferred inter-pod affinity and soft spreading together."""
     queue_choice: QueueChoice = QueueChoice.DRF
+    node_groups: NodeGroupUse = NodeGroupUse.FREE
+    """Whoever feeds the world completes pods by it; the core itself looks at no queue's nodes."""
+    orders_node_groups: bool = False
     backfill: Backfill = Backfill.EASY
     preempts: bool = True
     reclaims: bool = True

@@ -288,7 +288,7 @@ class Roll:
             kind = (entry.signature, entry.group.priority)
             self._alike[kind] = self._alike.get(kind, 0) + 1
             return place
-        if not is_quiet(entry):
+        if not is_quiet(entry) and (self._policy.explains or _is_decided_about(entry)):
             self.open[key] = entry
             if only_waits:
                 self.unsettled[key] = entry
@@ -319,6 +319,12 @@ class Roll:
             if is_settled is None or not is_settled(entry):
                 return False
         return True
+
+
+def _is_decided_about(entry: GroupEntry) -> bool:
+    """Whether anything may come of asking about it where nobody is told why he waits. Nothing does for a group that has
+    nobody to place and nobody of whom it is not sure yet that he begins: that of a Job whose pods are not made yet."""
+    return bool(entry.pending or entry.unstarted)
 
 
 def is_quiet(entry: GroupEntry) -> bool:

@@ -34,6 +34,7 @@ _NUMBERS: Final = (
     "deadline_seconds",
     "not_before_seconds",
     "grace_seconds",
+    "max_wait_seconds",
 )
 _STATUS_NUMBERS: Final = (
     "admitted_at_seconds",

@@ -17,10 +17,10 @@ from allhands.core.view import Asks, NodeView, StepsView
 from allhands.model.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
     from allhands.core.columns import Column, Mask, Request, Rows
-    from allhands.core.extension import ScoreOfOne
+    from allhands.core.extension import KeyedScore, ScoreOfOne
     from allhands.core.node_classes import NodeClasses
     from allhands.core.policy import Policy
     from allhands.core.room import Room
@@ -34,7 +34,10 @@ UNLIMITED: Final = 1 << 30
 MAX_PREFETCH: Final = 4096
 FEW_ROWS: Final = 16
 """Up to so many rows, plain numbers are faster than arrays."""
+FEW_STEPS: Final = 8
+"""The same for so many pods on one node."""
 ALL: Final = slice(None)
+_NOT_ASKED: Final = object()
 
 
 class ShapeState:
@@ -53,7 +56,7 @@ class ShapeState:
         self.static_version = -1
         self.static: Mask = np.zeros(0, dtype=np.bool_)
         self._is_allowed_everywhere = False
-        self._goes_by_classes = False
+        self.goes_by_classes = False
         """Whether the best node is the best of some class of nodes that are alike."""
         self.key: Column = np.zeros(0, dtype=np.int64)
         self.epoch = -1
@@ -75,6 +78,7 @@ class ShapeState:
         """Whether all nodes are equally good, so that the first with room is the best."""
         self._scores_of_one: list[tuple[Callable[[Sequence[float]], int], int]] | None = None
         self._knows_one: bool | None = None
+        self._looked_at: Hashable = _NOT_ASKED
         self._ranked: tuple[NodeClasses, list[tuple[int, int]]] | None = None
         """Classes of nodes with their keys, as they were found."""
 
@@ -82,7 +86,7 @@ class ShapeState:
         """What the node's labels, taints and the like say; makes all else stale."""
         self.static = np.zeros_like(mask) if self.exists_nowhere else mask
         self._is_allowed_everywhere = bool(self.static.all())
-        self._goes_by_classes = (
+        self.goes_by_classes = (
             isinstance(static_score, int) and self._is_allowed_everywhere and self._is_scored_one_by_one()
         )
         self._static_score = static_score
@@ -136,21 +140,11 @@ class ShapeState:
     def best_key_by_classes(self, room: Room, without: Collection[int] = ()) -> int | None:
         """The best key of all nodes but these, found without the columns of the shape, which stay as they are; None
         where that is not possible, or not worth it."""
-        if not self._goes_by_classes or (classes := room.classes()) is None:
+        if not self.goes_by_classes or (classes := room.classes()) is None:
             return None
-        ranked = self._ranked
-        if ranked is None or ranked[0] is not classes:
-            classes.ask(self.request, room.free)
-            ranked = self._ranked = (classes, self._rank_classes(room, classes))
+        best = self.best_untouched(room, classes, without)
         if len(classes.open) > FEW_ROWS:
             return None
-        best, last = INFEASIBLE, len(self.key) - 1
-        for key, number in ranked[1]:
-            if key + MAX_NODES <= best:
-                break  # not even the first of all nodes would be better there
-            row = classes.first_untouched(number, without)
-            if row >= 0 and key | (last - row) > best:
-                best = key | (last - row)
         for row in classes.open:
             if row not in without and (key := self._key_of(room, row, room.free[:, row].tolist())) > best:
                 best = key
@@ -158,11 +152,44 @@ class ShapeState:
 
     def _rank_classes(self, room: Room, classes: NodeClasses) -> list[tuple[int, int]]:
         """The classes whose nodes have room for one such pod as they were: their keys without the row, best first."""
-        view = NodeView(self.shape, self.request, room, classes.rows)
         # What stands for others is as it was; the others of these are no more than touched nodes by now, or are so too.
-        scores = (self._usage_score(view) + self._static_score) << ROW_BITS
-        able = view.fits().nonzero()[0].tolist()
-        return sorted(((int(scores[number]), number) for number in able), key=_first, reverse=True)
+        if len(classes.rows) <= FEW_ROWS:
+            amounts = room.free.take(classes.rows, axis=1).T.tolist()
+            keys = [self._key_of(room, row, free) for row, free in zip(classes.rows.tolist(), amounts, strict=True)]
+            ranked = [(key & -MAX_NODES, number) for number, key in enumerate(keys) if key >= 0]
+        else:
+            view = NodeView(self.shape, self.request, room, classes.rows)
+            scores = (self._usage_score(view) + self._static_score) << ROW_BITS
+            ranked = [(int(scores[number]), number) for number in view.fits().nonzero()[0].tolist()]
+        return sorted(ranked, key=_first, reverse=True)
+
+    def best_untouched(self, room: Room, classes: NodeClasses, without: Collection[int] = ()) -> int:
+        """The best key of the nodes that are as they were when the classes were found, but for these. Only where all
+        goes by classes."""
+        ranked = self._ranked
+        if ranked is None or ranked[0] is not classes:
+            classes.ask(self.request, room.free)
+            ranked = self._ranked = (classes, self._rank_classes(room, classes))
+        best, last = INFEASIBLE, len(self.key) - 1
+        for key, number in ranked[1]:
+            if key + MAX_NODES <= best:
+                break  # not even the first of all nodes would be better there
+            row = classes.first_untouched(number, without)
+            if row >= 0 and key | (last - row) > best:
+                best = key | (last - row)
+        return best
+
+    def looked_at(self) -> Hashable:
+        """Of shapes with the same of this, the policy's scores see no difference but in the amounts that would be left;
+        None if nobody can say."""
+        if self._looked_at is _NOT_ASKED:
+            scores = [plugin for plugin, _ in self._policy.scores]
+            if all(hasattr(plugin, "looks_at") for plugin in scores):
+                asked = tuple(column for column, _ in self.request)
+                self._looked_at = (asked, *(cast("KeyedScore", plugin).looks_at(self.shape) for plugin in scores))
+            else:
+                self._looked_at = None
+        return self._looked_at
 
     def _note_best(self, touched: Collection[int], key: int) -> None:
         """Of the touched rows, the best has this key now; no other has a better one than the best that is known."""
@@ -231,6 +258,24 @@ class ShapeState:
         score: Column = self._usage_score(StepsView(self.shape, self.request, room, row, steps))
         score = score + (self._static_score if isinstance(self._static_score, int) else self._static_score.item(row))
         return (score << ROW_BITS) | (len(self.key) - 1 - row)
+
+    def worst_key_after(self, room: Room, row: int, steps: int) -> int:
+        """The worst of them. All of these pods have room there."""
+        if steps > FEW_STEPS or not self._is_scored_one_by_one():
+            return int(self.keys_of_row_after(room, row, steps).min())
+        free: list[int] = room.free[:, row].tolist()
+        return min([self._key_of(room, row, free) for _ in range(steps)])
+
+    def keys_in(self, view: NodeView, tie: Column | int, static_score: Column) -> Column:
+        """Sort keys of shapes that are looked at like this one and may go anywhere: (rows, shapes)."""
+        keys = ((self._usage_score(view).reshape(-1, len(static_score)) + static_score) << ROW_BITS) | tie
+        keys[~view.fits().reshape(keys.shape)] = INFEASIBLE
+        return keys
+
+    @property
+    def static_score(self) -> Column | int:
+        """A number if it is the same for all nodes."""
+        return self._static_score
 
     def _new_sequence(self, room: Room, count: int) -> list[int]:
         used_up = self._expected_log == len(room.log)
@@ -316,7 +361,7 @@ class ShapeState:
         return best
 
     def _key_of(self, room: Room, row: int, free: list[int]) -> int:
-        """The sort key of a row that has so much free, with one such pod taken off it; none if it has no room."""
+        """The sort key of a row that has so much free; none if it has no room. The pod is taken off `free`."""
         for column, units in self.request:
             left = free[column] - units
             if left < 0:

@@ -61,7 +61,7 @@ class PodRef(NamedTuple):
 
 
 class Members(msgspec.Struct, frozen=True):
-    """Members of a group that are alike: one slot, one shape. In the order of their ranks."""
+    """Members of a group that are alike: one slot, one shape, one rank in the group. In the order of their numbers."""
 
     slot: Slot
     shape: PodShape

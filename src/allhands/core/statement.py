@@ -6,7 +6,7 @@ Nothing here judges whether an operation is allowed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +18,22 @@ if TYPE_CHECKING:
 Undo: TypeAlias = "Callable[[], None]"
 
 
+class _Placement(NamedTuple):
+    """Pods that were placed. A value and not a function: there is one for every pod of a large cycle, and what a
+    function remembers is several objects more for the collector to walk."""
+
+    by: Statement
+    state: ShapeState
+    picks: Sequence[int]
+    noticed: bool
+
+
 class Statement:
     def __init__(self, room: Room, placed: Callable[[ShapeState, int, int], None]) -> None:
         self._room = room
         self._placed = placed
         """Told of every pod of a shape that depends on others, or on which others may depend: (shape, row, ±1)."""
-        self._undo: list[Undo] = []
+        self._undo: list[Undo | _Placement] = []
 
     def over(self, room: Room) -> Statement:
         """The same statement for those who work in another room: what is done through either is taken back in order."""
@@ -37,7 +47,11 @@ class Statement:
     def rollback(self, mark: int) -> None:
         """Takes back everything since the mark, last first."""
         while len(self._undo) > mark:
-            self._undo.pop()()
+            last = self._undo.pop()
+            if isinstance(last, _Placement):
+                last.by._unplace(last)
+            else:
+                last()
 
     def place(self, state: ShapeState, picks: Sequence[int], *, noticed: bool) -> None:
         """One pod of the shape on each of these rows. `noticed`: somebody counts where such pods are."""
@@ -45,7 +59,7 @@ class Statement:
         if noticed:
             for row in picks:
                 self._placed(state, row, 1)
-        self._undo.append(lambda: self._unplace(state, picks, noticed))
+        self._undo.append(_Placement(self, state, picks, noticed))
 
     def release(self, request: Request, rows: Sequence[int], after: Undo | None = None) -> None:
         """Gives the room of running pods back, one on each row."""
@@ -67,7 +81,8 @@ class Statement:
         self._undo.clear()
         self._placed = _nobody_counts
 
-    def _unplace(self, state: ShapeState, picks: Sequence[int], noticed: bool) -> None:
+    def _unplace(self, placement: _Placement) -> None:
+        _, state, picks, noticed = placement
         self._room.take(state.request, picks, -1)
         if noticed:
             for row in reversed(picks):

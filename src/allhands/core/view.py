@@ -122,3 +122,46 @@ class StepsView(NodeView):
             share: NDArray[np.float64] = np.multiply(self.free_after(column), self._share_of_one[column])
             self._shares[column] = found = np.maximum(share, 0.0, out=share)
         return found
+
+
+class TurnsView(StepsView):
+    """A single row with one pod of each of several shapes more on it, one after the other. They ask for the same
+    resources; `units` is (resources, shapes), and the shape is that of the first."""
+
+    def __init__(self, shape: PodShape, request: Request, units: Column, room: Room, row: int) -> None:
+        super().__init__(shape, request, room, row, units.shape[1])
+        taken = units.cumsum(axis=1)
+        self._taken = {column: taken[place] for place, (column, _) in enumerate(request)}
+
+    def fits(self) -> Mask:
+        allowed: Mask | None = None
+        for column, taken in self._taken.items():
+            here = taken <= self._left[column]
+            allowed = here if allowed is None else allowed & here
+        assert allowed is not None, "every request has its pod slot"
+        return allowed
+
+    def free_after(self, column: int) -> Column:
+        taken = self._taken.get(column)
+        return np.full(self._steps, self._left[column], dtype=np.int64) if taken is None else self._left[column] - taken
+
+
+class ShapesView(NodeView):
+    """The same for several rows, each of them once with each pod alone."""
+
+    def __init__(self, shape: PodShape, request: Request, units: Column, room: Room, rows: Rows) -> None:
+        super().__init__(shape, request, room, rows, units.shape[1])
+        self._units_of = {column: units[place] for place, (column, _) in enumerate(request)}
+
+    def fits(self) -> Mask:
+        allowed: Mask | None = None
+        for column, units in self._units_of.items():
+            here = units <= self._free[column, :, None]
+            allowed = here if allowed is None else allowed & here
+        assert allowed is not None, "every request has its pod slot"
+        return allowed.ravel()
+
+    def free_after(self, column: int) -> Column:
+        free: Column = self._free[column]
+        units = self._units_of.get(column)
+        return np.repeat(free, self._steps) if units is None else (free[:, None] - units).ravel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allhands.core.plan import Wait
-from allhands.model.reason import EVICTED, Explanation, Reason, explain
+from allhands.model.reason import EVICTED, FIRST_NEVER, Explanation, Reason, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +71,8 @@ class Waits:
         if why is not None and why.reason is Reason.GROUP_NEVER_FITS:
             # What a group has already is the more important news.
             reason = Reason.PARTLY_BOUND if known[1].reason is Reason.PARTLY_BOUND else why.reason
-            both = Explanation(reason, f"{known[1].message} {why}", known[1].numbers)
+            numbers = {**dict(why.numbers), **dict(known[1].numbers)}
+            both = Explanation(reason, f"{known[1].message} {why.message}", tuple(sorted(numbers.items())))
             self._why[key] = (entry, both)
         elif why is not None and known[1].reason is why.reason:
             self._why[key] = (entry, why)
@@ -81,14 +82,25 @@ class Waits:
         waits = []
         for key in sorted(self._why):
             entry, why = self._why[key]
+            if why.reason is Reason.BEHIND_OTHERS:
+                why = self._with_first(why)
             start, because_of = until.get(key, (None, ""))
             waits.append(Wait(key, why, start, because_of, self._is_news(entry.status.said, why, start)))
         return tuple(waits)
 
+    def _with_first(self, why: Explanation) -> Explanation:
+        """Who stands behind one who can never start waits for somebody to do something about that one."""
+        first = self._why.get(str(dict(why.numbers).get("first", "")))
+        return why.with_more(FIRST_NEVER) if first is not None and first[1].is_never else why
+
     def _is_news(self, said: Said | None, why: Explanation, start: int | None) -> bool:
-        if said is None or said.explanation.reason is not why.reason:
+        if said is None or said.explanation.reason is not why.reason or said.explanation.is_never != why.is_never:
             return True
         if why.reason in TOLD_EXACTLY and said.explanation != why:
+            return True
+        if why.reason is Reason.BEHIND_OTHERS and (FIRST_NEVER in why.message) != (
+            FIRST_NEVER in said.explanation.message
+        ):
             return True
         before = said.expected_start_seconds
         if start is None or before is None:

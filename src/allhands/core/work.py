@@ -13,6 +13,7 @@ import numpy as np
 from allhands.core.extension import SCORE_SCALE
 from allhands.core.feasibility.neighbours import Neighbours
 from allhands.core.filling import Fillings
+from allhands.core.in_turn import InTurn
 from allhands.core.rivals import rivals_of
 from allhands.core.room import Room
 from allhands.core.shapes import INFEASIBLE, ROW_BITS, ShapeState
@@ -51,6 +52,7 @@ class Work:
         self.statement = Statement(self.room, self._count)
         self.fillings = Fillings()
         self._states: dict[str, ShapeState] = {}
+        self.in_turn = InTurn(self.room)
         self.total = memo.total_of(snapshot)
         self.queues = memo.queues_of(snapshot)
         self.wakes_at: int | None = None
@@ -118,7 +120,10 @@ class Work:
         """
         if state.is_dynamic:
             return self._place_one_by_one(state, count, within, partly=partly)
-        picks = state.picks(self.room, count, within)
+        if count == 1 and within is None and (row := self.in_turn.row_for(state)) >= 0:
+            picks = [row]
+        else:
+            picks = state.picks(self.room, count, within)
         if len(picks) < count and not partly:
             state.refuse_picks()
             return []

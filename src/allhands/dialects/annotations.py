@@ -11,6 +11,7 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+from allhands.api import annotation_names
 from allhands.api.names import dns1123_subdomain
 from allhands.model.podgroup import TopologyMode, TopologyRule
 
@@ -23,7 +24,7 @@ VOLCANO_QUEUE: Final = "scheduling.volcano.sh/queue-name"
 QUEUE_OF_JOB: Final = "volcano.sh/queue-name"
 """What a Volcano Job writes on its pods: theirs when their group is gone."""
 MIN_AVAILABLE: Final = "allhands.dev/min-available"
-EXPECTED_DURATION: Final = "allhands.dev/expected-duration"
+EXPECTED_DURATION: Final = annotation_names.EXPECTED_DURATION
 TOPOLOGY: Final = "allhands.dev/topology"
 AFTER: Final = "allhands.dev/after"
 GANG_BY_DEFAULT: Final = "allhands.dev/gang-by-default"

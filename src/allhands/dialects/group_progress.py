@@ -28,6 +28,8 @@ class Progress(NamedTuple):
     """Whether all that must run together was on nodes once."""
     waits: str = ""
     """Why it does not start, "" if it need not wait or nobody has said yet."""
+    is_never: bool = False
+    """Whether it waits for what cannot come, as things are."""
     is_enqueued: bool = False
     """Whether its queue has room for it, so that its pods may be made."""
     owner: str = ""

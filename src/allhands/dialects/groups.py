@@ -29,7 +29,7 @@ from allhands.dialects.hyper_nodes import TREE as HYPER_TREE
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.group_status import NO_STATUS, GroupStatus
 from allhands.model.pod_document import Timestamp, seconds_of
-from allhands.model.podgroup import PodGroup, SubGroup, TaskMinimum, TopologyMode, TopologyRule
+from allhands.model.podgroup import DisruptionLimit, PodGroup, SubGroup, TaskMinimum, TopologyMode, TopologyRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +73,9 @@ class GroupRecord(msgspec.Struct, frozen=True):
     parts: tuple[PartRule, ...] = ()
     """Its sub-groups, told by the labels of its pods."""
     preemptible: bool = True
+    min_run_seconds: int = 0
+    max_wait_seconds: int | None = None
+    disruption_limit: DisruptionLimit | None = None
     expected_duration_seconds: int | None = None
     priority: int | None = None
     priority_class: str = ""
@@ -90,6 +93,8 @@ class GroupRecord(msgspec.Struct, frozen=True):
     problem: str = ""
     min_resources: ResourceVector | None = None
     """What its pods will ask for together, where the object says so before there are pods."""
+    min_limits: tuple[tuple[str, str], ...] = ()
+    """What they may use together at most, if it says that, too: names of a quota and amounts."""
     generation: int = 0
     written: WrittenStatus = NOTHING_WRITTEN
     """What its status says, whoever wrote it."""
@@ -352,7 +357,10 @@ def pod_group_of(
         created_at_seconds=record.created_at_seconds,
         expected_duration_seconds=record.expected_duration_seconds,
         preemptible=record.preemptible,
+        min_run_seconds=record.min_run_seconds,
         suspended=record.suspended,
+        disruption_limit=record.disruption_limit,
+        max_wait_seconds=record.max_wait_seconds,
     )
     return group, problem
 

@@ -1,7 +1,8 @@
 """HyperNodes (`topology.volcano.sh/v1alpha1`) as domains of one tree: which nodes are close, as their owner wrote it.
 
-A HyperNode that makes no sense is left out with a reason and disables only itself; those inside it stand alone. One
-that two others claim is told so by the core, which sets it aside. As in Volcano, all nodes together are one domain
+A HyperNode that makes no sense is left out with a reason and disables only itself; those inside it stand alone. So is
+one that names a member whose tier is not below its own. One that two others claim is told so by the core, which sets
+it aside. As in Volcano, all nodes together are one domain
 above the highest tier, so that a group may be allowed to span everything.
 """
 
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from allhands.api.schema.goregex import searcher, why_not
+from allhands.api.schema.goregex import searcher
+from allhands.api.volcano.hyper_node import MemberType
+from allhands.api.volcano.hyper_node_rules import hyper_node_errors
 from allhands.dialects.decoding import what_is_wrong
 from allhands.model.domain import Domain
 from allhands.model.selector import LabelSelector, LabelSelectorDocument  # noqa: TC001 (msgspec reads the annotation)
@@ -24,9 +27,6 @@ if TYPE_CHECKING:
 TREE: Final = "hypernodes"
 EVERYTHING: Final = "(all nodes)"
 """No object can have this name."""
-LONGEST_PATTERN: Final = 1024
-NODE, HYPER_NODE = "Node", "HyperNode"
-ONE_WAY: Final = "exactly one of exactMatch, regexMatch and labelMatch must be given"
 
 
 class _Exact(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class _Selector(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Member(msgspec.Struct, frozen=True):
-    type: str = NODE
+    type: str = MemberType.NODE.value
     selector: _Selector | None = None
 
 
@@ -107,47 +107,26 @@ _envelopes: Final = msgspec.json.Decoder(_Envelope)
 
 
 def read_hyper_node(raw: bytes) -> HyperNodeRecord:
+    """What is wrong with it is what admission would say, had it been asked."""
     try:
         document = _documents.decode(raw)
     except msgspec.DecodeError as error:
         return HyperNodeRecord(_envelopes.decode(raw).metadata.name, problem=what_is_wrong(error))
-    spec = document.spec
-    rules: list[MemberRule] = []
-    problem = "" if spec.members else "spec.members: there must be at least one"
-    for index, member in enumerate(spec.members or ()):
-        rule, fault = _rule(member)
-        if rule is not None:
-            rules.append(rule)
-        problem = problem or (f"spec.members[{index}]{fault}" if fault else "")
-    return HyperNodeRecord(document.metadata.name, spec.tier, spec.tier_name, tuple(rules), problem)
+    name, spec = document.metadata.name, document.spec
+    if faults := hyper_node_errors(msgspec.json.decode(raw)):
+        return HyperNodeRecord(name, spec.tier, spec.tier_name, problem=str(faults[0]))
+    return HyperNodeRecord(name, spec.tier, spec.tier_name, tuple(_rule(member) for member in spec.members or ()))
 
 
-def _rule(member: _Member) -> tuple[MemberRule | None, str]:
-    """The rule, or where it is wrong and what."""
-    if member.type not in (NODE, HYPER_NODE):
-        return None, f'.type: "{member.type}" is neither {NODE} nor {HYPER_NODE}'
-    chosen = member.selector or _Selector()
-    ways = [it for it in (chosen.exact_match, chosen.regex_match, chosen.label_match) if it is not None]
-    if len(ways) != 1:
-        return None, f".selector: {ONE_WAY}"
-    is_node = member.type == NODE
+def _rule(member: _Member) -> MemberRule:
+    """Of a member in which nothing is wrong."""
+    chosen, is_node = member.selector or _Selector(), member.type == MemberType.NODE
     if chosen.exact_match is not None:
-        name = chosen.exact_match.name
-        return (MemberRule(is_node, name=name), "") if name else (None, ".selector.exactMatch.name: must be set")
+        return MemberRule(is_node, name=chosen.exact_match.name)
     if chosen.regex_match is not None:
-        pattern = chosen.regex_match.pattern
-        if not pattern or len(pattern) > LONGEST_PATTERN:
-            return None, f".selector.regexMatch.pattern: must have 1 to {LONGEST_PATTERN} characters"
-        if fault := why_not(pattern):
-            return None, f".selector.regexMatch.pattern: {fault}"
-        return MemberRule(is_node, pattern=pattern), ""
-    if not is_node:
-        return None, f".selector.labelMatch: is only for members of type {NODE}"
+        return MemberRule(is_node, pattern=chosen.regex_match.pattern)
     assert chosen.label_match is not None
-    try:
-        return MemberRule(is_node, labels=chosen.label_match.selector()), ""
-    except ValueError as error:
-        return None, f".selector.labelMatch: {error}"
+    return MemberRule(is_node, labels=chosen.label_match.selector())
 
 
 def hyper_tree(records: Iterable[HyperNodeRecord], nodes: Iterable[Node]) -> HyperTree:
@@ -155,6 +134,8 @@ def hyper_tree(records: Iterable[HyperNodeRecord], nodes: Iterable[Node]) -> Hyp
     ordered = sorted(records, key=lambda it: it.name)
     problems = {it.name: it.problem for it in ordered if it.problem}
     sound = {it.name: it for it in ordered if not it.problem}
+    problems |= {it.name: found for it in sound.values() if (found := _tier_problem(it, sound))}
+    sound = {name: it for name, it in sound.items() if name not in problems}
     if not sound:
         return HyperTree((), problems)
     by_name = {it.name: it for it in nodes}
@@ -181,6 +162,18 @@ def hyper_tree(records: Iterable[HyperNodeRecord], nodes: Iterable[Node]) -> Hyp
     return HyperTree((*domains, top), problems)
 
 
+def _tier_problem(record: HyperNodeRecord, others: Mapping[str, HyperNodeRecord]) -> str:
+    """Whoever claims what is as high as itself is wrong, not the one that is claimed."""
+    for rule in record.members:
+        member = None if rule.is_node or not rule.name else others.get(rule.name)
+        if member is not None and member.tier >= record.tier:
+            return (
+                f'its member "{member.name}" has tier {member.tier}, and it has tier {record.tier} itself: '
+                "the tier of a HyperNode must be above those of its members"
+            )
+    return ""
+
+
 def _found(record: HyperNodeRecord, by_name: Mapping[str, Node], names: list[str]) -> list[str]:
     """Nodes that it names itself, each once, by name."""
     found: set[str] = set()
@@ -204,7 +197,7 @@ def _children(record: HyperNodeRecord, sound: Mapping[str, HyperNodeRecord]) -> 
         if rule.name:
             found |= {rule.name: None} if rule.name in sound else {}
         else:
-            # A pattern that is meant for those inside may well match its own name.
+            # A pattern that is meant for those inside may well match its own name, and those beside and above it.
             matches = searcher(rule.pattern)
-            found |= {name: None for name in sound if name != record.name and matches(name)}
+            found |= {name: None for name, it in sound.items() if it.tier < record.tier and matches(name)}
     yield from found

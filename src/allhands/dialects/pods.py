@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from allhands.api.volcano.workloads import OWNERS, SCHEDULER_NAME
 from allhands.dialects import coscheduling, volcano_groups
 from allhands.dialects.annotations import SCHEDULING, queue_named
 from allhands.dialects.pod_memory import TextMemory
@@ -48,6 +49,11 @@ class _Owner(OwnerReference, frozen=True, rename="camel"):
     def is_batch_job(self) -> bool:
         """Other groups have a kind Job too."""
         return self.kind == JOB_KIND and self.api_version.partition("/")[0] == JOB_GROUP
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it may say, in Volcano's words, how many of its pods start together."""
+        return (self.api_version.partition("/")[0], self.kind) in OWNERS
 
 
 class _Metadata(PodMetadata, frozen=True, rename="camel"):
@@ -87,6 +93,11 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """Whether it says why it has no node."""
     task: str = ""
     """Which task of its group it is one of."""
+    group_to_be: str = ""
+    """Of one that was written for Volcano and is in no group: the PodGroup, with its prefix, that is made for it and
+    all pods of its owner."""
+    asks_owner: bool = False
+    """Whether its owner may say how many of these start together."""
 
 
 class PodUse(NamedTuple):
@@ -109,6 +120,9 @@ class _Owned(NamedTuple):
     owner: str = ""
     job_name: str = ""
     job_uid: str = ""
+    uid: str = ""
+    is_asked: bool = False
+    """Whether the owner may say how many of its pods start together."""
 
 
 _BARE: Final = _Owned()
@@ -249,6 +263,10 @@ def read_whole_use(raw: bytes) -> PodUse:
 def _record(
     pod: Pod, group_name: str, owned: _Owned, annotations: Mapping[str, str] | None, *, is_told: bool
 ) -> PodRecord:
+    gets_group = pod.scheduler_name == SCHEDULER_NAME and not group_name
+    if annotations and volcano_groups.TASK_PRIORITY in annotations:
+        rank = volcano_groups.rank_named(annotations[volcano_groups.TASK_PRIORITY])
+        pod = msgspec.structs.replace(pod, rank=rank)
     return PodRecord(
         pod,
         group_name,
@@ -258,6 +276,8 @@ def _record(
         read_record(annotations) if annotations and SCHEDULING in annotations else NO_STATUS,
         is_told,
         annotations.get(volcano_groups.TASK_ANNOTATION, "") if annotations else "",
+        volcano_groups.group_to_be(owned.uid or pod.uid) if gets_group else "",
+        gets_group and owned.is_asked,
     )
 
 
@@ -299,7 +319,8 @@ def _owned_by(references: tuple[_Owner, ...] | None) -> _Owned:
     owner = next((it for it in references or () if it.controller), None)
     if owner is None:
         return _BARE
-    return _Owned(owner_name(owner), *((owner.name, owner.uid) if owner.is_batch_job else ()))
+    job = (owner.name, owner.uid) if owner.is_batch_job else ("", "")
+    return _Owned(owner_name(owner), *job, owner.uid, owner.is_asked)
 
 
 def _said(text: PodText) -> tuple[str | None, bool, bool]:

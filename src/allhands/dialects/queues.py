@@ -9,7 +9,9 @@
 | priority | served first, reclaimed from last |
 | dequeueStrategy | fifo: nobody passes the first; traverse: those who fit may pass |
 | status.state | Closed and Closing take and start nothing |
-| affinity, extendClusters, type | kept, and not read yet (`notes` says so) |
+| affinity | the node groups that its pods may use (`model.node_groups`) |
+| annotations `volcano.sh/hierarchy`, `-weights` | its place where levels are compared (`queue_hierarchy`) |
+| extendClusters, type | kept, and not read yet (`notes` says so) |
 
 An object that makes no sense never disappears: its queue is held (starts nothing, keeps what runs) and `problem` says
 why. What can be left out without harm is left out and said in `notes`.
@@ -21,20 +23,27 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from allhands.api.volcano.queue import ROOT, DequeueStrategy, QueueSpec
+from allhands.api.volcano.queue import ROOT, DequeueStrategy, NodeGroupAffinity, QueueSpec
 from allhands.api.volcano.queue import QueueState as WrittenState
 from allhands.api.volcano.queue_rules import parent_of, spec_errors
 from allhands.dialects.annotations import GANG_BY_DEFAULT, AnnotationError, expected_seconds, flag
 from allhands.dialects.decoding import what_is_wrong
+from allhands.dialects.queue_hierarchy import Branch, HierarchyError, branch_of
+from allhands.model.node_groups import NodeGroups
 from allhands.model.queue import Queue, QueueOrder, QueueState, Quota
 from allhands.model.resources import EMPTY, ResourceVector
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from allhands.api.field_types import ResourceList
+    from allhands.api.volcano.queue import Affinity
 
 __all__ = ["ROOT", "QueueRecord", "read_queue"]
 
 MOST_PROBLEMS: Final = 5
+MOST_LEVELS: Final = 64
+GROUP_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
 _ORDERS: Final = {
     DequeueStrategy.FIFO: QueueOrder.FIFO_STRICT,
     DequeueStrategy.TRAVERSE: QueueOrder.FIFO_BEST_EFFORT,
@@ -76,6 +85,9 @@ class QueueRecord(msgspec.Struct, frozen=True):
     gang_by_default: bool = False
     problem: str = ""
     notes: tuple[str, ...] = ()
+    node_groups: NodeGroups | None = None
+    branch: Branch | None = None
+    """Where it is by annotations."""
 
 
 def read_queue(raw: bytes) -> QueueRecord:
@@ -88,7 +100,7 @@ def read_queue(raw: bytes) -> QueueRecord:
     name, spec = document.metadata.name, document.spec or QueueSpec()
     annotations = document.metadata.annotations or {}
     problems = [str(error) for error in spec_errors(name, spec)]
-    notes = _unused(spec)
+    notes = _unused(spec, annotations)
     gang_by_default, duration = False, None
     try:
         gang_by_default = flag(GANG_BY_DEFAULT, annotations.get(GANG_BY_DEFAULT, "false"))
@@ -98,10 +110,16 @@ def read_queue(raw: bytes) -> QueueRecord:
         duration = expected_seconds(annotations)
     except AnnotationError as error:
         notes.append(str(error))
+    branch = None
+    try:
+        branch = branch_of(annotations)
+    except HierarchyError as error:
+        notes.append(f"{error}; the queue is right below the root")
+    groups = _node_groups(spec.affinity)
     parent = parent_of(name, spec)
     if problems:
         parent = ROOT if parent == name else parent
-        return QueueRecord(_held(name, parent), gang_by_default, _joined(problems), tuple(notes))
+        return QueueRecord(_held(name, parent), gang_by_default, _joined(problems), tuple(notes), groups)
     queue = Queue(
         name=name,
         parent=parent,
@@ -113,7 +131,20 @@ def read_queue(raw: bytes) -> QueueRecord:
         order=_ORDERS[spec.dequeue_strategy],
         default_duration_seconds=duration,
     )
-    return QueueRecord(queue, gang_by_default, notes=tuple(notes))
+    return QueueRecord(queue, gang_by_default, notes=tuple(notes), node_groups=groups, branch=branch)
+
+
+def node_groups_of(name: str, found: Callable[[str], QueueRecord | None]) -> NodeGroups | None:
+    """Those that a queue names, or the nearest queue above it that names any. `found` gives queues by name."""
+    queue: str | None = name
+    for _ in range(MOST_LEVELS):
+        record = None if queue is None else found(queue)
+        if record is None:
+            return None
+        if record.node_groups is not None:
+            return record.node_groups
+        queue = record.queue.parent
+    return None  # a circle
 
 
 def _held(name: str, parent: str | None) -> Queue:
@@ -124,11 +155,26 @@ def _state(status: _State | None) -> QueueState:
     return QueueState.CLOSED if status is not None and status.state in _CLOSED else QueueState.OPEN
 
 
-def _unused(spec: QueueSpec) -> list[str]:
-    """Fields that mean something upstream and are not read here."""
+def _node_groups(affinity: Affinity | None) -> NodeGroups | None:
+    """None where nothing is named; then the queue above may."""
+    if affinity is None:
+        return None
+    wanted = affinity.node_group_affinity or NodeGroupAffinity()
+    unwanted = affinity.node_group_anti_affinity or NodeGroupAffinity()
+    groups = NodeGroups(
+        wanted.required_during_scheduling_ignored_during_execution or (),
+        wanted.preferred_during_scheduling_ignored_during_execution or (),
+        unwanted.required_during_scheduling_ignored_during_execution or (),
+        unwanted.preferred_during_scheduling_ignored_during_execution or (),
+    )
+    return None if groups.says_nothing else groups
+
+
+def _unused(spec: QueueSpec, annotations: Mapping[str, str]) -> list[str]:
+    """What means something upstream and is not read here."""
     notes = []
-    if spec.affinity is not None:
-        notes.append("spec.affinity: node groups of queues are not supported yet; the queue may use all nodes")
+    if GROUP_LIMITS in annotations:
+        notes.append(f"metadata.annotations[{GROUP_LIMITS}]: limits for each node group are not supported")
     if spec.extend_clusters:
         notes.append("spec.extendClusters: work is not sent to other clusters yet")
     return notes

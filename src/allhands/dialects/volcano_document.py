@@ -5,14 +5,14 @@ Volcano itself passes over what it does not know or cannot read; here that is an
 
 from __future__ import annotations
 
-import re
-from fractions import Fraction
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from allhands.api.configuration import wrong_type
 from allhands.dialects.volcano_rows import Type
+from allhands.model.go_duration import exact_seconds
 
 if TYPE_CHECKING:
     from allhands.api.errors import FieldError
@@ -73,9 +73,6 @@ _PYTHON_TYPES: Final[dict[Type, tuple[type, ...]]] = {
     Type.MAPPING: (dict,),
     Type.LIST: (list,),
 }
-_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_NANOSECONDS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
-_HOUR: Final = 3600 * 10**9
 _LONGEST_DURATION: Final = 100
 
 
@@ -92,8 +89,5 @@ def typed(value: Any, type: Type, path: str) -> Any | FieldError:
 
 def seconds_of(duration: str) -> int | None:
     """A duration as Go writes it, in seconds, rounded up; None if it is none, or not more than zero."""
-    parts = _DURATION_PART.findall(duration) if len(duration) <= _LONGEST_DURATION else []
-    if "".join(number + unit for number, unit in parts) != duration.removeprefix("+"):
-        return None
-    total = sum((Fraction("0" + number) * _NANOSECONDS.get(unit, _HOUR) for number, unit in parts), Fraction(0))
-    return -(-total // 10**9) or None
+    exact = exact_seconds(duration, _LONGEST_DURATION)
+    return None if exact is None else math.ceil(exact) or None

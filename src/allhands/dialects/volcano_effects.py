@@ -13,6 +13,7 @@ from allhands.api.configuration import ConfigurationError, read
 from allhands.api.errors import FieldError, invalid
 from allhands.api.policy import MAX_SECONDS, MAX_WEIGHT, PluginUse, QueueChoice, ScoreUse
 from allhands.dialects.volcano_document import Notice, Use, seconds_of
+from allhands.model.node_groups import NodeGroupUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ class Outcome:
         """Whether drf compares the levels of the tree."""
         self.proportional = False
         """Whether what queues deserve orders them."""
+        self.prefers_groups = False
+        """Whether nodes of some groups are to be preferred, whatever scores there are."""
         self.errors: list[FieldError] = []
         self.warnings: list[Notice] = []
 
@@ -152,6 +155,15 @@ def _network_topology(use: Use, outcome: Outcome) -> None:
     set_domains(outcome, use.arguments.get("hypernode.gradient.evict.max-hypernodes"))
 
 
+def _nodegroup(use: Use, outcome: Outcome) -> None:
+    is_strict = use.arguments.get("strict", True)
+    outcome.numbers["node_groups"] = NodeGroupUse.STRICT if is_strict else NodeGroupUse.APART
+    if use.arguments.get("enablePreferredOrder", False):
+        outcome.numbers["orders_node_groups"] = True
+    if use.is_on("enableNodeOrder"):
+        outcome.prefers_groups = True
+
+
 def _sla(use: Use, outcome: Outcome) -> None:
     if use.is_on("enableJobOrder"):
         # Deadlines count from the beginning, not only when they come near.
@@ -182,5 +194,6 @@ EFFECTS: Final[Mapping[str, Callable[[Use, Outcome], None]]] = {
     "binpack": _binpack,
     "resource-strategy-fit": _resource_strategy_fit,
     "network-topology-aware": _network_topology,
+    "nodegroup": _nodegroup,
     "sla": _sla,
 }

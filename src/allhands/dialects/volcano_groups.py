@@ -10,6 +10,9 @@
 | spec.subGroupPolicy | sub-groups by the labels of pods: pods that labelSelector takes and that have equal values of all matchLabelKeys are one sub-group, the first policy that takes a pod counts; without keys all that are taken are one. subGroupSize pods start together or none of them, minSubGroups such sub-groups must, each within its own networkTopology |
 | spec.minResources | when it may be Inqueue before there are pods; room itself is looked for pod by pod on nodes |
 | annotation `volcano.sh/preemptable: "false"` | nobody preempts it |
+| annotation `volcano.sh/cooldown-time` | nobody preempts it for so long (`10m`) after its start; a text that is none protects nobody |
+| annotation `volcano.sh/jdb-min-available` | so many of its pods, a number or percent of those that there are, stay up whoever is evicted |
+| annotation `volcano.sh/jdb-max-unavailable` | at most so many of its pods are missing when one is evicted; not read beside the other |
 | status | phase, running, succeeded, failed and the conditions Unschedulable and Scheduled are written here |
 
 Pods name their group by the annotation `scheduling.k8s.io/group-name`, or by `scheduling.volcano.sh/group-name`.
@@ -17,18 +20,25 @@ Pods name their group by the annotation `scheduling.k8s.io/group-name`, or by `s
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.annotation_names import GROUP_SIZE
 from allhands.api.kinds import Resource
+from allhands.api.volcano.budget_rules import BUDGETS, MIN_AVAILABLE, budget_errors
+from allhands.api.volcano.workloads import group_name
 from allhands.dialects.annotations import expected_or_problem, queue_named
 from allhands.dialects.group_parts import MOST_PARTS, PartRule
 from allhands.dialects.group_progress import with_condition, written_status
 from allhands.dialects.groups import GroupRecord, Metadata, unreadable
 from allhands.dialects.scheduling_record import read_record
+from allhands.model.go_duration import exact_seconds
 from allhands.model.pod_document import seconds_of
-from allhands.model.podgroup import TaskMinimum, TopologyMode, TopologyRule
+from allhands.model.podgroup import DisruptionLimit, TaskMinimum, TopologyMode, TopologyRule
+from allhands.model.reason import Reason
 from allhands.model.resources import ResourceVector
 from allhands.model.selector import LabelSelectorDocument, selector_of
 
@@ -42,14 +52,26 @@ PREFIX: Final = "volcano:"
 GROUP_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 TASK_ANNOTATION: Final = "volcano.sh/task-spec"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
+COOLDOWN: Final = "volcano.sh/cooldown-time"
 RESOURCE: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")
 DEFAULT_QUEUE: Final = "default"
 LONGEST_NAME: Final = 253
+LONGEST_NUMBER: Final = 9
+TASK_PRIORITY: Final = "volcano.sh/task-priority"
+"""On a pod: its rank among those of its group, a whole number of 32 bits. Without it, its priority."""
+_RANKS: Final = range(-(2**31), 2**31)
+_RANK: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+SLA: Final = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+"""How long it should wait at most; the first of both counts."""
+LONGEST_DURATION: Final = 64
+LONGEST_SECONDS: Final = 2**31 - 1
 READY: Final = "tasks in gang are ready to be scheduled"
 """Volcano's own words for the reason; other programs look for them."""
 WHOLE: Final = "All pods that must run together are bound."
 LET_IN: Final = "Its queue has room for it: its pods may be made."
 TOO_FEW_PODS, TOO_LITTLE_ROOM = "NotEnoughTasks", "NotEnoughResources"
+NEVER: Final = Reason.GROUP_NEVER_FITS.value
+"""Ours: its queue will never let it in, as things are."""
 _MODES: Final = {"": TopologyMode.HARD, "hard": TopologyMode.HARD, "soft": TopologyMode.SOFT}
 
 
@@ -92,6 +114,17 @@ def group_named_by(annotations: Mapping[str, str]) -> str:
     return f"{PREFIX}{name}" if name else ""
 
 
+def rank_named(text: str) -> int | None:
+    """As in Volcano, what is no such number says nothing."""
+    rank = int(text) if _RANK.fullmatch(text) else None
+    return rank if rank is not None and rank in _RANKS else None
+
+
+def group_to_be(uid: str) -> str:
+    """The group that is made for pods of this owner, or for the pod itself."""
+    return f"{PREFIX}{group_name(uid)}"
+
+
 def read_group(raw: bytes) -> GroupRecord:
     try:
         document = _documents.decode(raw)
@@ -115,12 +148,51 @@ def read_group(raw: bytes) -> GroupRecord:
         rule=None if problem else _rule(spec.network_topology),
         parts=() if problem else _parts(spec),
         preemptible=annotations.get(PREEMPTABLE, "") != "false",
+        min_run_seconds=_cooldown(annotations),
+        max_wait_seconds=_longest_wait(annotations),
+        disruption_limit=_disruption_limit(annotations),
         expected_duration_seconds=expected,
         priority_class=spec.priority_class_name,
         problem=problem,
         min_resources=None if problem else _amounts(spec),
+        min_limits=tuple(
+            (name, str(amount))
+            for name, amount in sorted((spec.min_resources or {}).items())
+            if name.startswith("limits.")
+        ),
         written=written_status(document.status),
     )
+
+
+def _cooldown(annotations: Mapping[str, str]) -> int:
+    return _duration(annotations.get(COOLDOWN, "")) or 0
+
+
+def _longest_wait(annotations: Mapping[str, str]) -> int | None:
+    """As in Volcano, what is no duration above 0 says nothing."""
+    return _duration(next((annotations[it] for it in SLA if it in annotations), "")) or None
+
+
+def _duration(text: str) -> int | None:
+    """Whole seconds, a part of one counting whole."""
+    exact = exact_seconds(text, LONGEST_DURATION)
+    return None if exact is None else min(math.ceil(exact), LONGEST_SECONDS)
+
+
+def _disruption_limit(annotations: Mapping[str, str]) -> DisruptionLimit | None:
+    """As in Volcano the first of both counts, and what cannot be read limits nothing; admission refuses such texts."""
+    name = next((it for it in BUDGETS if it in annotations), "")
+    if not name or budget_errors({name: annotations[name]}):
+        return None
+    amount = int(annotations[name].removesuffix("%"))
+    size = annotations.get(GROUP_SIZE, "")
+    limit = DisruptionLimit(
+        in_percent=annotations[name].endswith("%"),
+        size=int(size) if size.isascii() and size.isdigit() and len(size) <= LONGEST_NUMBER else 0,
+    )
+    if name == MIN_AVAILABLE:
+        return msgspec.structs.replace(limit, min_available=amount)
+    return msgspec.structs.replace(limit, max_unavailable=amount)
 
 
 def _problem(spec: _Spec) -> str:
@@ -260,5 +332,6 @@ def _conditions(record: GroupRecord, progress: Progress, now: str) -> list[Manif
             conditions = with_condition(conditions, "Unschedulable", "False", "Inqueue", LET_IN, now, **more)
     elif progress.waits:
         reason = TOO_FEW_PODS if 0 < progress.pods < record.min_count else TOO_LITTLE_ROOM
+        reason = NEVER if progress.is_never else reason
         conditions = with_condition(conditions, "Unschedulable", "True", reason, progress.waits, now, **more)
     return conditions

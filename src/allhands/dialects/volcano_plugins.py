@@ -226,13 +226,17 @@ PLUGINS: Final = (
     ),
     PluginRow(
         "nodegroup",
-        Verdict.REFUSED,
-        "queues have no affinity to node groups; give them quotas in flavors, which name nodes by label",
+        Verdict.SAME,
+        "nodeGroups: strict; queues that name node groups keep to them with any configuration",
         (
-            refused("strict", "refused with the plugin"),
-            refused("enablePreferredOrder", "refused with the plugin"),
+            same("strict", "false: nodeGroups: apart"),
+            same("enablePreferredOrder", "ordersNodeGroups"),
         ),
-        (refused("enableHierarchy", "refused with the plugin"),),
+        (
+            ours("enableHierarchy", "who names no node groups has those of the queue above"),
+            ours("enablePredicate", "queues that name node groups always keep to them"),
+            same("enableNodeOrder", "the score nodeaffinity, which prefers nodes of groups too, is not added"),
+        ),
     ),
     PluginRow(
         "deviceshare",
@@ -325,9 +329,9 @@ PLUGINS: Final = (
     ),
     PluginRow(
         "resourcequota",
-        Verdict.OURS,
-        "quotas of namespaces are kept where pods are created",
-        switches=(same("enableJobEnqueued", "it makes no difference"),),
+        Verdict.SAME,
+        "always on: who asks for more than a quota of its namespace leaves waits before its first pod, and is told so",
+        switches=(ours("enableJobEnqueued", "quotas of namespaces always hold"),),
     ),
     PluginRow(
         "extender",

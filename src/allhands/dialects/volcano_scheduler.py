@@ -58,6 +58,8 @@ def translate(document: object) -> Translated:
 
 
 def _policy(actions: Sequence[str], outcome: Outcome) -> SchedulingPolicy:
+    if outcome.prefers_groups and not any(it.name == "nodeaffinity" for it in outcome.scores):
+        outcome.add_score("nodeaffinity", 1, "nodegroup")
     return SchedulingPolicy(
         api_version=API_VERSION,
         kind=KIND,

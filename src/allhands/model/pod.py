@@ -56,7 +56,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     `claims` are all volume claims that it uses, sorted; those in `ephemeral_claims` are made for this pod alone and
     must be owned by it. `images` are normalised, one for each container and image volume that has one, sorted.
-    `owner` is "Kind/name" of its controller, "" for a bare pod.
+    `owner` is "Kind/name" of its controller, "" for a bare pod. `rank` is its place among the members of its group, the
+    higher the earlier; None: its priority. Nobody outside of the group is outranked by it.
     """
 
     namespace: str
@@ -88,6 +89,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     bound_at_seconds: int | None = None
     preemption_policy_never: bool = False
     owner: str = ""
+    rank: int | None = None
 
     @property
     def key(self) -> str:

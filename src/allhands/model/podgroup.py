@@ -148,12 +148,36 @@ class SubGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.shortfalls(counts)
 
 
+class DisruptionLimit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many members must stay up when others are evicted, or how many may be missing; one of both.
+
+    In percent of all members, rounded up, if it says so. `size`: how many members there are to be, where that is known:
+    one that was evicted and is not made anew yet is missing all the same.
+    """
+
+    min_available: int | None = None
+    max_unavailable: int | None = None
+    in_percent: bool = False
+    size: int = 0
+
+    def allowed(self, members: int, up: int, ended: int) -> int:
+        """How many may be evicted now. `ended`: members that have, and are missed by nobody."""
+        members = max(members, self.size)
+        if self.max_unavailable is not None:
+            return max(0, self._count(self.max_unavailable, members) - (members - ended - up))
+        return max(0, up - self._count(self.min_available or 0, members))
+
+    def _count(self, amount: int, members: int) -> int:
+        return -(-amount * members // 100) if self.in_percent else amount
+
+
 class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     """`accounts` are charged for all it uses, each with every account above it; empty means its queue alone.
 
     start_timeout: how long bound members may take to start. min_run: how long it runs before it may be preempted.
-    grace: what its pods get to end when they are. deadline and not_before are moments, since 1970. `features` are
-    whole numbers about it, by sorted name, that a learned plugin may read and nothing else does.
+    grace: what its pods get to end when they are. max_wait: how long it should wait at most; then room is emptied
+    for it. deadline and not_before are moments, since 1970. `features` are whole numbers about it,
+    by sorted name, that a learned plugin may read and nothing else does.
     """
 
     namespace: str
@@ -174,6 +198,8 @@ class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     suspended: bool = False
     grace_seconds: int | None = None
     features: tuple[tuple[str, int], ...] = ()
+    disruption_limit: DisruptionLimit | None = None
+    max_wait_seconds: int | None = None
 
     def __post_init__(self) -> None:
         if self.members.name:
@@ -187,14 +213,19 @@ class PodGroup(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(f'pod-group "{self.key}": an account is charged twice: {", ".join(self.accounts)}')
         if self.expected_duration_seconds is not None and self.expected_duration_seconds < 0:
             raise ValueError(f'pod-group "{self.key}": negative duration {self.expected_duration_seconds} s')
-        if self.start_timeout_seconds is not None or self.min_run_seconds or self.grace_seconds is not None:
+        if (
+            self.start_timeout_seconds is not None
+            or self.min_run_seconds
+            or self.grace_seconds is not None
+            or self.max_wait_seconds is not None
+        ):
             self._check_durations()
         names = [name for name, _ in self.features] if self.features else []
         if names != sorted(set(names)):
             raise ValueError(f'pod-group "{self.key}": features must be sorted and distinct, got {", ".join(names)}')
 
     def _check_durations(self) -> None:
-        for what in ("start_timeout_seconds", "min_run_seconds", "grace_seconds"):
+        for what in ("start_timeout_seconds", "min_run_seconds", "grace_seconds", "max_wait_seconds"):
             seconds = getattr(self, what)
             if seconds is not None and seconds < 0:
                 raise ValueError(f'pod-group "{self.key}": {what} must not be negative, got {seconds}')

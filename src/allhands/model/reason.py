@@ -38,6 +38,7 @@ class Reason(enum.StrEnum):
     QUEUE_DRAINING = "QueueDraining"
     QUEUE_OVER_CAPABILITY = "QueueOverCapability"
     QUEUE_OVER_DESERVED = "QueueOverDeserved"
+    NAMESPACE_QUOTA = "NamespaceQuotaReached"
     BORROWING_LIMIT = "BorrowingLimitReached"
     QUEUE_RUNNING_LIMIT = "QueueRunningLimitReached"
     USER_LIMIT = "UserLimitReached"
@@ -82,6 +83,10 @@ SENTENCES: Final[dict[Reason, str]] = {
         'Queue "{queue}" uses {used} of the {limit} {resource} that it deserves, and the group asks for {request}, '
         "which nobody lends."
     ),
+    Reason.NAMESPACE_QUOTA: (
+        'ResourceQuota "{quota}" of its namespace allows {limit} {resource}, of which {used} is used or promised; '
+        "the group asks for {request}."
+    ),
     Reason.BORROWING_LIMIT: (
         'Queue "{queue}" already borrows {used} {resource} of at most {limit}; the group asks for {request}.'
     ),
@@ -122,10 +127,19 @@ AFTER_IN_DOMAINS: Final = '{serving} could hold it once "{after}" has ended, exp
 AFTER_UNKNOWN: Final = 'It waits for "{after}" too, and nobody knows when that ends.'
 """What is added to a reason that ends with time: when, and after whom."""
 HELD_BY_OTHERS: Final = '"{claim}" cannot be used now: {problem}.'
+NODE_GROUPS: Final = "Its queue may use only nodes {groups} (label volcano.sh/nodegroup-name)."
 AVOIDED: Final = "Nodes on which its last start failed are left out ({avoided})."
 TAKEN_BACK: Final = "None of them has started, so they are taken back, and the group waits for room for all."
 NEVER_PREEMPTS: Final = "Nobody is evicted for it, since its preemption policy is Never."
+FIRST_NEVER: Final = 'The first of them, "{first}", can never start as things are, and nobody passes it in this queue.'
+NEVER_ALLOWED: Final = "It can never start with these quotas, even if nothing else ran."
+MORE_THAN_ALL: Final = (
+    "It asks for {together} {scarce} in all, and all nodes together have {everything}: "
+    "it can never start on these nodes."
+)
 """What is added to a reason for want of room: what else is in the way, and what is done about it."""
+NEVER: Final = frozenset((Reason.NEVER_FITS, Reason.GROUP_NEVER_FITS, Reason.INVALID))
+"""Why a group cannot start as long as it, the nodes and the quotas stay what they are, whoever else ends."""
 EVICTED: Final = frozenset((Reason.PREEMPTED, Reason.RECLAIMED))
 """Why a group that ran must make room for another."""
 
@@ -155,6 +169,11 @@ class Explanation(msgspec.Struct, frozen=True):
 
     def number(self, name: str) -> Number:
         return dict(self.numbers)[name]
+
+    @property
+    def is_never(self) -> bool:
+        """Whether it rules a start out for good: by its reason, or since the number "never" says so."""
+        return self.reason in NEVER or ("never", 1) in self.numbers
 
 
 def explain(reason: Reason, **numbers: Number) -> Explanation:

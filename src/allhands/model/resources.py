@@ -147,6 +147,13 @@ def quantity_of_units(name: str, units: int) -> Quantity:
     return Quantity.of_units(units, Format.BINARY_SI if in_bytes else Format.DECIMAL_SI)
 
 
+def text_of_units(name: str, units: int) -> str:
+    """For sentences, where amounts stand side by side: cpu is told in one unit, `57.6` beside `57`, not `57600m`."""
+    if name == CPU and units % 1000:
+        return f"{units / 1000:.3f}".rstrip("0")
+    return str(quantity_of_units(name, units))
+
+
 @functools.lru_cache(maxsize=1 << 13)
 def _units_of_cached_text(name: str, text: str) -> int:
     return units_of_quantity(name, Quantity.parse(text))

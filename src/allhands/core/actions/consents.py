@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from allhands.core.guards.disruptionbudget import RationingGuard
@@ -15,15 +16,21 @@ if TYPE_CHECKING:
 
 
 class Allowances:
-    """What the guards have left to give, in one cycle. Guards that ration nothing are not asked again."""
+    """What the guards have left to give, in one cycle. Guards that ration nothing are not asked again, and nobody is
+    before somebody wants to evict: it may cost a look at every group."""
 
     def __init__(self, work: Work) -> None:
-        self.left: list[Allowance] = []
+        self._work = work
         self._protection = ""
-        for guard in work.policy.guards:
-            if isinstance(guard, RationingGuard) and (allowance := guard.allowance(work.snapshot)) is not None:
-                self.left.append(allowance)
+
+    @functools.cached_property
+    def left(self) -> list[Allowance]:
+        found: list[Allowance] = []
+        for guard in self._work.policy.guards:
+            if isinstance(guard, RationingGuard) and (allowance := guard.allowance(self._work.snapshot)) is not None:
+                found.append(allowance)
                 self._protection = getattr(guard, "protection", guard.name)
+        return found
 
     def protection(self, table: VictimTable, group: int) -> str:
         """What protects the group if none of its pods may go by what is rationed; "" if one may."""
@@ -32,6 +39,13 @@ class Allowances:
         rows = table.pod[table.positions(group)].tolist()
         may_go = all(any(allowance.allows([row]) for row in rows) for allowance in self.left)
         return "" if may_go else self._protection
+
+    def keeps_some(self, table: VictimTable, group: int) -> str:
+        """What does not let all pods of the group go together by what is rationed; "" if all may go."""
+        if not self.left:
+            return ""
+        rows = table.pod[table.positions(group)].tolist()
+        return "" if all(allowance.allows(rows) for allowance in self.left) else self._protection
 
 
 class Consents:
@@ -61,6 +75,14 @@ class Consents:
         for protection in self._protection.values():
             if protection:
                 counts[protection] = counts.get(protection, 0) + 1
+        return counts
+
+    def counts_in_part(self) -> dict[str, int]:
+        """Of how many only some pods may go, by what."""
+        counts: dict[str, int] = {}
+        for group, protection in self._protection.items():
+            if not protection and (keeper := self._allowances.keeps_some(self._table, group)):
+                counts[keeper] = counts.get(keeper, 0) + 1
         return counts
 
     def _ask(self, group: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allhands.core.charges import accounts_of
 from allhands.model.reason import Explanation, Reason, explain
-from allhands.model.resources import PODS, quantity_of_units
+from allhands.model.resources import PODS, text_of_units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,12 +45,12 @@ def by_share(claim: Claim, victim: GroupEntry, what: str, freed: Demand, book: Q
         victim=victim.key,
         preemptor=claim.entry.key,
         queue=queue,
-        used=_text(resource, book.use(queue, resource)),
-        deserved=_text(resource, book.deserved(queue, resource) or 0),
+        used=text_of_units(resource, book.use(queue, resource)),
+        deserved=text_of_units(resource, book.deserved(queue, resource) or 0),
         resource=resource,
         victim_queue=victim_queue,
-        victim_used=_text(resource, book.use(victim_queue, resource)),
-        victim_deserved=_text(resource, book.deserved(victim_queue, resource) or 0),
+        victim_used=text_of_units(resource, book.use(victim_queue, resource)),
+        victim_deserved=text_of_units(resource, book.deserved(victim_queue, resource) or 0),
         frees=_amounts(freed),
     )
 
@@ -73,12 +73,18 @@ def with_note(why: Explanation, note: str) -> Explanation:
     return Explanation(why.reason, why.message + " {note}", tuple(sorted((*why.numbers, ("note", note)))))
 
 
-def protected(counts: dict[str, int], of_lower: int) -> str:
-    """Why nobody could be evicted, although there are groups of lower priority or above their share."""
+def protected(counts: dict[str, int], of_lower: int, in_part: dict[str, int] | None = None) -> str:
+    """Why nobody could be evicted, although there are groups of lower priority or above their share. `in_part`: what
+    lets only some pods go, of how many of them."""
     if not of_lower:
         return ""
+    some = in_part or {}
     parts = [f"{_gangs(count)} protected by {protection}" for protection, count in sorted(counts.items())]
-    rest = of_lower - sum(counts.values())
+    parts += [
+        f"only a part of {count} {'gang' if count == 1 else 'gangs'} may go by {protection}"
+        for protection, count in sorted(some.items())
+    ]
+    rest = of_lower - sum(counts.values()) - sum(some.values())
     if rest > 0:
         parts.append(f"evicting {_gangs(rest, verb='')} would not make enough room")
     return f"No room can be made: {', '.join(parts)}." if parts else ""
@@ -111,8 +117,4 @@ def _amounts(freed: Demand) -> str:
     for _, name, units in freed:
         summed[name] = summed.get(name, 0) + units
     shown = {name: units for name, units in summed.items() if units > 0 and name != PODS} or summed
-    return ", ".join(f"{_text(name, units)} {name}" for name, units in sorted(shown.items()))
-
-
-def _text(resource: str, units: int) -> str:
-    return str(quantity_of_units(resource, units))
+    return ", ".join(f"{text_of_units(name, units)} {name}" for name, units in sorted(shown.items()))

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from allhands.core.charges import past_shares, tenant_keys
+from allhands.core.in_turn import nobody
 from allhands.core.quota.order import QueueRanking
 from allhands.core.roll import Line
 from allhands.model.queue import QueueOrder, ShareBy
@@ -52,6 +53,10 @@ class Lane:
             return None
         self._next += 1
         return self._entries[self._next - 1]
+
+    def upcoming(self, most: int) -> Sequence[GroupEntry]:
+        """At most so many of those that are given next."""
+        return self._entries[self._next : self._next + most]
 
     def go_on_after(self, place: Place) -> None:
         """From here, those behind a place in line are given."""
@@ -145,6 +150,11 @@ class Lanes:
                 self._strays.pop()
             self._ranking.remove(name)
         return None
+
+    @property
+    def upcoming(self) -> Callable[[int], Sequence[GroupEntry]]:
+        """At most so many of those that are given next, as far as that is known. Not kept either."""
+        return self._only.upcoming if type(self._only) is Lane else nobody
 
     @property
     def names(self) -> Iterable[str]:

@@ -130,7 +130,7 @@ class Preempt:
         found = self._search(asked, grounds)
         if found is not None:
             return found
-        note = protected(asked.consents.counts(), asked.consents.asked)
+        note = protected(asked.consents.counts(), asked.consents.asked, asked.consents.counts_in_part())
         self._failed[entry.signature] = (entry.group.priority, note)
         return refusal._replace(why=with_note(refusal.why, note))
 

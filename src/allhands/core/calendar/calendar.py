@@ -224,10 +224,15 @@ class Calendar:
 
     def is_due_to_drain(self, entry: GroupEntry) -> bool:
         """Whether it has waited so long that nodes are emptied for it."""
-        due = entry.group.created_at_seconds + self._work.policy.drain_after_seconds
+        due = entry.group.created_at_seconds + self._longest_wait(entry)
         if due > self._work.now:
             self._work.wake_at(due)
         return due <= self._work.now
+
+    def _longest_wait(self, entry: GroupEntry) -> int:
+        """Its own word goes before the policy's."""
+        own = entry.group.max_wait_seconds
+        return self._work.policy.drain_after_seconds if own is None else own
 
     def _new_search(self, running: Running) -> Search:
         work = self._work
@@ -340,7 +345,7 @@ class Calendar:
         So estimates that are all too short by some factor delay it no more than about twice as many set waits.
         """
         work = self._work
-        step = max(work.policy.drain_after_seconds, 1)
+        step = max(self._longest_wait(entry), 1)
         patience = 1 + max(work.now - entry.group.created_at_seconds, 0) // step
         work.wake_at(entry.group.created_at_seconds + patience * step)
         return patience

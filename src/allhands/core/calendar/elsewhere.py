@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allhands.core.in_turn import InTurn
 from allhands.core.room import Room
 from allhands.core.shapes import ShapeState
 from allhands.core.work import Work
@@ -41,6 +42,7 @@ class WorkElsewhere(Work):
         self.room = room
         self.statement = work.statement.over(room)
         self._states = {}
+        self.in_turn = InTurn(room)
 
     def state(self, shape: PodShape) -> ShapeState:
         found = self._states.get(shape.digest)

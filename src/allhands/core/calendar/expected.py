@@ -14,12 +14,13 @@ import numpy as np
 from allhands.core.calendar.estimates import FOREVER
 from allhands.core.calendar.fluid import Guess, demand_of, pour
 from allhands.core.calendar.quota_waits import Charge, Refused, charge_of, guess_queue
+from allhands.core.never import QuotaAlone, why_never_held
 from allhands.core.policy import Backfill
 from allhands.model.reason import AFTER, AFTER_IN_DOMAINS, AFTER_UNKNOWN, Reason, explain
 from allhands.model.time_text import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from allhands.core.calendar.calendar import Blocked, Calendar
     from allhands.core.calendar.search import Found
@@ -95,7 +96,8 @@ class Expectations:
         if found is None:
             if any(self._work.state(members.shape).is_dynamic for members in group.entry.pending):
                 return None
-            return explain(Reason.GROUP_NEVER_FITS, need=group.part.count)
+            never = why_never_held(self._work, group.entry, group.part)
+            return never or explain(Reason.GROUP_NEVER_FITS, need=group.part.count)
         if not found.after:
             return None
         if not found.is_known:
@@ -132,7 +134,7 @@ class Expectations:
 
     def _tell_refused(self, waits: Waits, refused: Sequence[Refused]) -> None:
         by_queue: dict[str, list[Refused]] = {}
-        for it in refused:
+        for it in self._not_for_good(waits, refused):
             by_queue.setdefault(it.entry.group.queue, []).append(it)
         charges = self._charges()
         exact = self._work.policy.max_reservations
@@ -142,8 +144,29 @@ class Expectations:
             for account in waiting[0].bill.names:
                 own.update((charge.key, charge) for charge in charges.get(account, ()))
             guesses = guess_queue(book if number < exact else None, waiting, list(own.values()))
+            if number < exact and guesses[0] == Guess(None) and waiting[0].why.reason is Reason.QUEUE_OVER_DESERVED:
+                # What is kept for others may be given back by anybody.
+                everybody = {charge.key: charge for charged in charges.values() for charge in charged}
+                guesses = guess_queue(book, waiting, list(everybody.values()))
             for it, guess in zip(waiting, guesses, strict=True):
                 waits.expect(it.entry, guess.start, guess.because_of)
+
+    def _not_for_good(self, waits: Waits, refused: Sequence[Refused]) -> Iterator[Refused]:
+        """Those whom time may help. The others are told that it will not, and nobody is told to wait for them."""
+        kinds = self._calendar.kinds
+        alone = QuotaAlone(self._book)
+        never: dict[int, Explanation | None] = {}
+        for it in refused:
+            kind = kinds.number(it.entry)
+            if kind not in never:
+                never[kind] = why_never_held(self._work, it.entry, it.part)
+            why = never[kind]
+            if why is None and it.is_only_choice:
+                why = alone.why_never(it.bill)
+            if why is None:
+                yield it
+            else:
+                waits.add(it.entry, why)
 
     def _charges(self) -> dict[str, list[Charge]]:
         """What runs, by the accounts that it charges."""

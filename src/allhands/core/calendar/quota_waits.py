@@ -16,6 +16,7 @@ from allhands.model.reason import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allhands.core.gang import Part
     from allhands.core.quota.bill import Bill
     from allhands.core.quota.book import QuotaBook
     from allhands.core.snapshot import GroupEntry
@@ -39,6 +40,9 @@ class Refused(NamedTuple):
     bill: Bill
     why: Explanation
     seconds: int | None
+    part: Part
+    is_only_choice: bool
+    """Whether no other flavor could have it."""
 
 
 class Charge(NamedTuple):

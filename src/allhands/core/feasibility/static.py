@@ -14,7 +14,8 @@ import numpy as np
 
 from allhands.core.feasibility.labels import ALL, NodeLabels
 from allhands.core.feasibility.taints import NodeTaints
-from allhands.model.reason import Explanation, Reason, explain
+from allhands.model.node_groups import said_by
+from allhands.model.reason import NODE_GROUPS, Explanation, Reason, explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -122,7 +123,9 @@ class StaticFeasibility:
             return (explain(Reason.INVALID, problem=problem),)
         found = self.counts(shape)
         if not found.matching:
-            return (explain(Reason.NO_MATCHING_NODE, nodes=found.nodes),)
+            none = explain(Reason.NO_MATCHING_NODE, nodes=found.nodes)
+            groups = said_by(shape.node_affinity)
+            return (none.with_more(NODE_GROUPS, groups=groups) if groups else none,)
         if not found.tainted:
             return ()
         return (

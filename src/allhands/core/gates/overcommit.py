@@ -14,7 +14,7 @@ from msgspec import Meta
 from allhands.core.gang import minimum
 from allhands.core.gates.maxrunning import runs
 from allhands.model.reason import Explanation, Reason
-from allhands.model.resources import PODS, quantity_of_units
+from allhands.model.resources import PODS, text_of_units
 
 if TYPE_CHECKING:
     from allhands.core.snapshot import GroupEntry, Snapshot
@@ -53,11 +53,11 @@ class CommittedTally:
             limit, taken = self._limits.get(name, 0), self._taken.get(name, 0)
             if limit > 0 and taken + units > limit:
                 numbers = (
-                    ("limit", str(quantity_of_units(name, limit))),
+                    ("limit", text_of_units(name, limit)),
                     ("percent", self._percent),
-                    ("request", str(quantity_of_units(name, units))),
+                    ("request", text_of_units(name, units)),
                     ("resource", name),
-                    ("used", str(quantity_of_units(name, taken))),
+                    ("used", text_of_units(name, taken)),
                 )
                 return Explanation(Reason.INSUFFICIENT_RESOURCES, SENTENCE, numbers)
         return None

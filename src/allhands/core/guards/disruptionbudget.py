@@ -1,8 +1,8 @@
 """Keeps disruption budgets: of no budget more pods are evicted than it still allows, all evictions together.
 
-A budget is about pods, not groups, and every eviction uses some of it up. So beside the question of every guard it
-hands out an allowance, from which whoever chooses victims takes pod by pod. Labels that no pod and no budget selects by
-are not in the shapes of pods; a budget sees those that are.
+A budget is about pods, by their labels or by a limit that their group sets itself, and every eviction uses some of it
+up. So beside the question of every guard it hands out an allowance, from which whoever chooses victims takes pod by
+pod. Labels that no pod and no budget selects by are not in the shapes of pods; a budget sees those that are.
 """
 
 from __future__ import annotations
@@ -48,15 +48,22 @@ class DisruptionBudgets:
         return True
 
     def allowance(self, snapshot: Snapshot) -> Allowance | None:
-        return BudgetsLeft(snapshot) if snapshot.facts.budgets else None
+        limited = [it for it in snapshot.groups.values() if it.group.disruption_limit is not None]
+        return BudgetsLeft(snapshot, limited) if snapshot.facts.budgets or limited else None
 
 
 class BudgetsLeft:
-    def __init__(self, snapshot: Snapshot) -> None:
+    """`limited`: groups that set a limit themselves."""
+
+    def __init__(self, snapshot: Snapshot, limited: Sequence[GroupEntry]) -> None:
         self._pods: PodTable = snapshot.pods
         self._budgets = snapshot.facts.budgets
-        self._left = np.array([min(max(0, it.allowed), MOST_ALLOWED) for it in self._budgets], dtype=np.int64)
+        allowed = [*(it.allowed for it in self._budgets), *(_allowed(it) for it in limited)]
+        self._left = np.array([min(max(0, it), MOST_ALLOWED) for it in allowed], dtype=np.int64)
         self._of_kind: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._of_group = {
+            row: (number,) for number, entry in enumerate(limited, len(self._budgets)) for row in entry.bound
+        }
 
     def allows(self, rows: Sequence[int]) -> bool:
         asked: dict[int, int] = {}
@@ -71,7 +78,7 @@ class BudgetsLeft:
                 self._left[budget] -= sign
 
     def _covering(self, row: int) -> tuple[int, ...]:
-        """The budgets that a pod is under. Equal pods of a namespace are under the same."""
+        """The budgets that a pod is under: by its labels, which equal pods share, and by its group."""
         namespace = self._pods.keys[row].partition("/")[0]
         kind = (namespace, int(self._pods.shape[row]))
         found = self._of_kind.get(kind)
@@ -80,7 +87,16 @@ class BudgetsLeft:
             found = self._of_kind[kind] = tuple(
                 number for number, budget in enumerate(self._budgets) if _covers(budget, namespace, labels)
             )
-        return found
+        return found + self._of_group.get(row, ())
+
+
+def _allowed(entry: GroupEntry) -> int:
+    """Members that are bound and have not begun to run are missing, as are those that wait or are leaving."""
+    assert entry.group.disruption_limit is not None
+    waiting = sum(len(it.pods) for it in entry.pending) + sum(count for _, count in entry.gated)
+    ended = max(0, sum(count for _, count in entry.present) - len(entry.bound))
+    members = waiting + len(entry.bound) + len(entry.leaving) + ended
+    return entry.group.disruption_limit.allowed(members, len(entry.bound) - entry.unstarted, ended)
 
 
 def _covers(budget: DisruptionBudget, namespace: str, labels: dict[str, str]) -> bool:

@@ -101,7 +101,7 @@ class QuotaBook:
 
     def _overflow(self, bill: Bill) -> Explanation | None:
         for pool, ceiling, after in overflows(self._pools, bill):
-            reason = explain_overflow(self, bill, pool, ceiling, after)
+            reason = explain_overflow(self, self._pools, bill, pool, ceiling, after)
             if reason is not None:
                 return reason
         return None

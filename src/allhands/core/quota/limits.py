@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from allhands.core.quota.apportion import scale_down
 from allhands.core.quota.forest import NO_PARENT
 from allhands.model.queue import Queue
-from allhands.model.resources import quantity_of_units
+from allhands.model.resources import text_of_units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,15 +97,11 @@ class Limits:
         self.kept_tops = frozenset(top for top, keep, _ in both if keep > 0)
         self.split_tops = frozenset(top for top, keep, guarantee in both if keep != guarantee)
         self.warnings = {
-            row: f"of the guarantee of {_text(resource, wanted[row])} {resource}, only "
-            f"{_text(resource, self.guarantee[row])} can be kept: the guarantees are more than there is"
+            row: f"of the guarantee of {text_of_units(resource, wanted[row])} {resource}, only "
+            f"{text_of_units(resource, self.guarantee[row])} can be kept: the guarantees are more than there is"
             for row in range(len(accounts))
             if self.guarantee[row] < wanted[row]
         }
-
-
-def _text(resource: str, units: int) -> str:
-    return str(quantity_of_units(resource, units))
 
 
 def _or_none(limit: int | None) -> int:

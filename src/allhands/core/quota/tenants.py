@@ -19,7 +19,7 @@ from allhands.core.quota.shares import MILLION
 from allhands.core.quota.usage import UsageKey
 from allhands.model.queue import ANY_FLAVOR, Queue, ShareBy
 from allhands.model.reason import Explanation, Reason, explain
-from allhands.model.resources import quantity_of_units
+from allhands.model.resources import text_of_units
 
 if TYPE_CHECKING:
     from allhands.core.quota.bill import Demand
@@ -187,13 +187,9 @@ class Tenants:
             Reason.USER_LIMIT,
             user=key.name,
             queue=key.queue,
-            used=_text(resource, used),
-            limit=_text(resource, limit),
+            used=text_of_units(resource, used),
+            limit=text_of_units(resource, limit),
             resource=resource,
             what=resource if flavor == ANY_FLAVOR else f'{resource} in flavor "{flavor}"',
-            request=_text(resource, units),
+            request=text_of_units(resource, units),
         )
-
-
-def _text(resource: str, units: int) -> str:
-    return str(quantity_of_units(resource, units))

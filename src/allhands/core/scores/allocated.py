@@ -15,10 +15,11 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from allhands.core.columns import Column
     from allhands.core.view import Asks, NodeView
+    from allhands.model.shape import PodShape
 
 CPU_AND_MEMORY: Final[Mapping[str, int]] = {CPU: 1, MEMORY: 1}
 
@@ -36,6 +37,9 @@ class LeastAllocated:
 
     def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
         return _mean_free_of_one(asks, self._weights)
+
+    def looks_at(self, _: PodShape) -> Hashable:
+        return None
 
 
 class MostAllocated(LeastAllocated):
@@ -62,6 +66,9 @@ class BinPack(MostAllocated):
     def score_of_one(self, asks: Asks) -> Callable[[Sequence[float]], int]:
         mean_free = _mean_free_of_one(asks, self._counting(asks))
         return lambda shares: SCORE_SCALE - mean_free(shares)
+
+    def looks_at(self, shape: PodShape) -> Hashable:
+        return tuple(name for name, units in shape.requests.entries if units > 0 and name in self._weights)
 
     def _counting(self, asks: NodeView | Asks) -> Mapping[str, int]:
         asked = {name: weight for name, weight in self._weights.items() if asks.asks_for(name)}

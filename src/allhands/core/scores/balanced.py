@@ -10,10 +10,11 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from allhands.core.columns import Column
     from allhands.core.view import Asks, NodeView
+    from allhands.model.shape import PodShape
 
 
 class Balanced:
@@ -45,3 +46,6 @@ class Balanced:
             return SCORE_SCALE - int(max(parts) - min(parts))
 
         return evenness
+
+    def looks_at(self, _: PodShape) -> Hashable:
+        return None

@@ -16,10 +16,11 @@ from allhands.core.extension import SCORE_SCALE
 from allhands.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from allhands.core.columns import Column
     from allhands.core.view import Asks, NodeView
+    from allhands.model.shape import PodShape
 
 
 class StrategyType(enum.StrEnum):
@@ -75,6 +76,9 @@ class ResourceStrategy:
             return int(total / whole)
 
         return fullness
+
+    def looks_at(self, shape: PodShape) -> Hashable:
+        return tuple(name for name, units in shape.requests.entries if units > 0)
 
     def _strategy(self, resource: str) -> Strategy | None:
         found = self._exact.get(resource)

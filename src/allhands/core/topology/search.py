@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from allhands.model.podgroup import TopologyRule
 
 LARGEST_COUNT: Final = 2**62
+IN_PART: Final = (
+    'Sub-group "{subgroup}" waits for a domain of tier {tier} with room for its {need} pods; '
+    "the best of {domains} holds {fits}."
+)
+NO_DOMAIN: Final = "{who} must be in one domain{tier_words}, and there is none: {lacking}."
+"""Where it is not for want of room."""
 LEVELS_AROUND: Final = 3
 """How far around a domain one looks for the fuller neighbourhood, where domains are equal in themselves."""
 
@@ -104,11 +110,10 @@ def unsatisfied(
     if (fault := rule_fault(columns, rule)) is not None:
         return fault
     close = close_enough(columns, rule)
-    if len(bound):
-        close = close & columns.around_all(bound)
-    widest = outermost(columns, close & columns.usable).nonzero()[0]
+    around = close & columns.around_all(bound) if len(bound) else close
+    widest = outermost(columns, around & columns.usable).nonzero()[0]
     best = int(widest[held[widest].argmax()]) if len(widest) else None
-    return explain(
+    why = explain(
         Reason.TOPOLOGY,
         tier=_tier_of(columns, rule, widest),
         tier_name=rule.tier_name or _name_of_tier(columns, rule),
@@ -116,10 +121,50 @@ def unsatisfied(
         fits=0 if best is None else int(held[best]),
         domains=len(widest),
         best_domain="" if best is None else columns.domains[best].name,
-        unhealthy=int(np.count_nonzero(close & ~columns.usable)),
+        unhealthy=int(np.count_nonzero(around & ~columns.usable)),
         set_aside=len(columns.set_aside),
         bound=len(bound),
         **more,
+    )
+    if best is None:
+        return _no_domain(columns, rule, why, close)
+    return Explanation(why.reason, IN_PART, why.numbers) if more.get("subgroup") else why
+
+
+def _no_domain(columns: TopologyColumns, rule: TopologyRule, why: Explanation, close: Mask) -> Explanation:
+    """The same, where no domain would do however empty it were: what there is instead, and what would help."""
+    numbers = dict(why.numbers)
+    name = numbers.get("subgroup")
+    words = "" if numbers["tier"] == "any" else f" of tier {numbers['tier']}"
+    if rule.highest_tier is not None and rule.tier_name is None and rule.highest_tier > 1:
+        words += " or closer"
+    if numbers["unhealthy"]:
+        lacking = f"the {numbers['unhealthy']} that there are cannot be used, since they are unhealthy"
+    elif numbers["bound"] and close.any():
+        lacking = f"none holds the {numbers['bound']} of its pods that have their place already"
+    else:
+        lacking = _what_there_is(columns, rule)
+    numbers |= {
+        "who": f'The pods of sub-group "{name}"' if name else "Its pods",
+        "tier_words": words,
+        "lacking": lacking,
+    }
+    return Explanation(why.reason, NO_DOMAIN, tuple(sorted(numbers.items())))
+
+
+def _what_there_is(columns: TopologyColumns, rule: TopologyRule) -> str:
+    """The tiers of the domains that there are, and how there come to be others."""
+    known = in_tree(columns, rule.tree).nonzero()[0].tolist()
+    broken = f"; {len(columns.set_aside)} broken domains are set aside" if columns.set_aside else ""
+    if not known:
+        return f"no node is in any domain{broken} (nodes come into domains by their labels, or by HyperNodes)"
+    names: dict[int, str] = {}
+    for number in known:
+        names.setdefault(columns.domains[number].tier, columns.domains[number].tier_name)
+    tiers = [f"{tier} ({names[tier]})" if names[tier] else str(tier) for tier in sorted(names)]
+    where = f' of tree "{rule.tree}"' if rule.tree else ""
+    return (
+        f"the closest domains{where} are of tier {', '.join(tiers)}{broken} (make closer ones, or allow a wider tier)"
     )
 
 

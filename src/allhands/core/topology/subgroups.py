@@ -89,7 +89,9 @@ def _too_few_places(columns: TopologyColumns, whole: PartDemand, fits: Column) -
     attempt.fill(whole, _EVERYWHERE.narrowed(columns, next(attempt.options(whole, _EVERYWHERE), None)))
     need = max(sum(1 for _ in whole.walk()) - 1, 1)
     have = min(len(attempt.assignment), need) - 1
-    return explain(Reason.SUB_GROUP_INCOMPLETE, subgroup=whole.name, have=have, need=need, what="places in a domain")
+    without = next((it.name for it in whole.walk() if it.name not in attempt.assignment), "")
+    numbers: dict[str, int | str] = {"have": have, "need": need, "what": "places in a domain", "without": without}
+    return explain(Reason.SUB_GROUP_INCOMPLETE, subgroup=whole.name, **numbers)
 
 
 class _Region(NamedTuple):
