@@ -6,9 +6,11 @@ kind is one row here, and a file in `builtin` if it has rules of its own.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from allhands.api import names
+from allhands.api.apply.schema_types import definition_type
 from allhands.api.builtin import (
     apps,
     batch,
@@ -16,15 +18,17 @@ from allhands.api.builtin import (
     core,
     definitions,
     endpointslice,
+    events,
     networking,
     nodes,
     pods,
     policy,
+    rbac,
     runtimeclass,
     scheduling,
     storage,
 )
-from allhands.api.kinds import Kind, Resource, dotted, selector_by_paths
+from allhands.api.kinds import Kind, Resource, ScalePlaces, selector_by_paths
 from allhands.api.rules import Rules
 from allhands.api.schema.merge import DefinitionMerge
 from allhands.api.schema.shape import TypedShape
@@ -49,6 +53,7 @@ _RULES: Mapping[str, Rules] = (
     | runtimeclass.RULES
     | endpointslice.RULES
     | networking.RULES
+    | rbac.RULES
 )
 
 _POD_FIELDS = (
@@ -60,19 +65,6 @@ _POD_FIELDS = (
     "status.phase",
     "status.podIP",
     "status.nominatedNodeName",
-)
-_EVENT_FIELDS = (
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
 )
 
 
@@ -98,25 +90,22 @@ def _select_job(job: Manifest) -> tuple[str, ...]:
     return (str(job.get("status", {}).get("succeeded", 0)),)
 
 
-def _select_event(event: Manifest) -> tuple[str, ...]:
-    values = {path: dotted(event, path) for path in _EVENT_FIELDS}
-    values["source"] = dotted(event, "source.component") or values["reportingComponent"]
-    return tuple(values[path] for path in _EVENT_FIELDS)
-
-
 def _kind(group: str, version: str, kind: str, plural: str, **more: Any) -> Kind:
     package = group.partition(".")[0] or "core"
     definition = more.pop("definition", f"io.k8s.api.{package}.{version}.{kind}")
     selectable = more.get("selectable", ())
     if selectable and "select" not in more:
         more["select"] = selector_by_paths(selectable)
+    resource = Resource(group, version, plural)
     return Kind(
-        resource=Resource(group, version, plural),
+        resource=resource,
         kind=kind,
         singular=kind.lower(),
-        rules=_RULES.get(kind, Rules()),
+        rules=more.pop("rules", None) or _RULES.get(kind, Rules()),
         shape=TypedShape(definition),
         merge_schema=DefinitionMerge(definition),
+        field_types={resource.api_version: functools.partial(definition_type, definition)},
+        scales={resource.api_version: ScalePlaces()} if "scale" in more.get("subresources", ()) else {},
         printer=printer_for(group, kind),
         definition=definition,
         **more,
@@ -130,7 +119,7 @@ _ALL = ("all",)
 
 def builtin_kinds() -> list[Kind]:
     """Every kind that is served without a definition of its own, in the order of discovery."""
-    return [*_core(), *_workloads(), *_cluster()]
+    return [*_core(), *_workloads(), *_cluster(), *_access()]
 
 
 def _core() -> list[Kind]:
@@ -146,8 +135,8 @@ def _core() -> list[Kind]:
             any_finalizer=True,
             short_names=("ev",),
             allow_create_on_update=True,
-            selectable=_EVENT_FIELDS,
-            select=_select_event,
+            selectable=events.STORED_SELECTABLE,
+            select=events.select,
             indexed=("involvedObject.uid", "involvedObject.name"),
         ),
         _kind("", "v1", "LimitRange", "limitranges", short_names=("limits",), allow_create_on_update=True),
@@ -233,7 +222,15 @@ def _core() -> list[Kind]:
             returns_deleted=True,
         ),
         _kind("", "v1", "Secret", "secrets", selectable=("type",)),
-        _kind("", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",), returns_deleted=True),
+        _kind(
+            "",
+            "v1",
+            "ServiceAccount",
+            "serviceaccounts",
+            short_names=("sa",),
+            subresources=("token",),
+            returns_deleted=True,
+        ),
         _kind(
             "",
             "v1",
@@ -372,6 +369,20 @@ def _cluster() -> list[Kind]:
             generation_follows=("labels",),
         ),
         _kind(
+            "events.k8s.io",
+            "v1",
+            "Event",
+            "events",
+            name_check=names.path_segment_name,
+            any_finalizer=True,
+            short_names=("ev",),
+            allow_create_on_update=True,
+            rules=events.RULES["Event"],
+            selectable=events.SELECTABLE,
+            storage=Resource("", "v1", "events"),
+            stored_names=events.STORED_NAMES,
+        ),
+        _kind(
             "node.k8s.io",
             "v1",
             "RuntimeClass",
@@ -432,3 +443,39 @@ def _cluster() -> list[Kind]:
             definition="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
         ),
     ]
+
+
+def _access() -> list[Kind]:
+    """Who may do what; and questions about that, which are answered at once and kept nowhere."""
+    roles = [
+        _kind(
+            "rbac.authorization.k8s.io",
+            "v1",
+            kind,
+            f"{kind.lower()}s",
+            namespaced=not kind.startswith("Cluster"),
+            name_check=rbac.role_name,
+            allow_create_on_update=True,
+        )
+        for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    ]
+    questions = [
+        _kind(
+            f"{group}.k8s.io",
+            "v1",
+            kind,
+            f"{kind.lower()}s",
+            namespaced=kind.startswith("Local"),
+            verbs=("create",),
+            is_question=True,
+        )
+        for group, kind in (
+            ("authentication", "SelfSubjectReview"),
+            ("authentication", "TokenReview"),
+            ("authorization", "LocalSubjectAccessReview"),
+            ("authorization", "SelfSubjectAccessReview"),
+            ("authorization", "SelfSubjectRulesReview"),
+            ("authorization", "SubjectAccessReview"),
+        )
+    ]
+    return roles + questions

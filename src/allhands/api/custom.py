@@ -1,7 +1,7 @@
 """Kinds that users define: from a CustomResourceDefinition to the kinds that it serves.
 
 One kind per served version. All versions share the collection of the storage version; between them only the apiVersion
-differs (conversion strategy None). Rules written in CEL (`x-kubernetes-validations`) are not evaluated.
+differs (conversion strategy None).
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
+from allhands.api.apply.schema_types import custom_type
+from allhands.api.cel.rules import ExpressionRules
 from allhands.api.errors import Fault, FieldError, invalid
-from allhands.api.kinds import Kind, Resource, selector_by_paths
+from allhands.api.kinds import Kind, Resource, ScalePlaces, selector_by_paths
 from allhands.api.rules import Rules
 from allhands.api.schema.embedded import embedded_resource_errors, list_type_errors, reduced
 from allhands.api.schema.structural import StructuralShape
@@ -18,6 +20,9 @@ from allhands.api.schema.values import ABSENT, ROOT, ValueSchema
 from allhands.api.tables.custom import custom_printer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from allhands.api.apply.field_type import FieldType
     from allhands.api.document import Json, Manifest
 
 _MAX_REPLICAS: Final = 2**31 - 1
@@ -33,23 +38,37 @@ _UNCHECKED_RULES: Final = (
 def kinds_of(definition: Manifest) -> list[Kind]:
     """The kinds that a definition serves, one per served version, in the order of the definition."""
     spec = definition["spec"]
-    return [_kind(spec, version) for version in spec["versions"] if version.get("served")]
+    types = {f"{spec['group']}/{each['name']}": _field_type(each) for each in spec["versions"]}
+    return [_kind(spec, version, types) for version in spec["versions"] if version.get("served")]
 
 
-def scale_paths(definition: Manifest, version: str) -> Manifest | None:
-    """Where the scale of a kind stands: `specReplicasPath`, `statusReplicasPath` and perhaps `labelSelectorPath`."""
-    found: Manifest = next((each for each in definition["spec"]["versions"] if each["name"] == version), {})
-    scale: Manifest | None = (found.get("subresources") or {}).get("scale")
-    return scale
+def _field_type(version: Manifest) -> Callable[[], FieldType]:
+    return functools.cache(lambda: custom_type(_schema(version)))
 
 
-def _kind(spec: Manifest, version: Manifest) -> Kind:
+def _schema(version: Manifest) -> Manifest:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+def _selectable(version: Manifest) -> tuple[str, ...]:
+    return tuple(each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ())
+
+
+def _scale(version: Manifest) -> ScalePlaces | None:
+    scale = (version.get("subresources") or {}).get("scale")
+    if not scale:
+        return None
+    fields = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    return ScalePlaces(*(tuple(filter(None, (scale.get(field) or "").split("."))) for field in fields))
+
+
+def _kind(spec: Manifest, version: Manifest, types: Mapping[str, Callable[[], FieldType]]) -> Kind:
     names, group = spec["names"], spec["group"]
     plural = names["plural"]
     stored = next((each["name"] for each in spec["versions"] if each.get("storage")), version["name"])
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    schema = _schema(version)
     subresources = version.get("subresources") or {}
-    selectable = tuple(each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ())
+    selected = tuple(dict.fromkeys(path for each in spec["versions"] for path in _selectable(each)))
     return Kind(
         resource=Resource(group, version["name"], plural),
         kind=names["kind"],
@@ -64,8 +83,11 @@ def _kind(spec: Manifest, version: Manifest) -> Kind:
         allow_unconditional_update=False,
         rules=CustomRules(schema, subresources).rules(),
         shape=StructuralShape(schema),
-        selectable=selectable,
-        select=selector_by_paths(selectable),
+        selectable=_selectable(version),
+        select=selector_by_paths(selected),
+        selected=selected,
+        field_types=types,
+        scales={f"{group}/{each['name']}": _scale(each) for each in spec["versions"]},
         printer=custom_printer(version.get("additionalPrinterColumns") or ()),
         storage=None if stored == version["name"] else Resource(group, stored, plural),
         custom=True,
@@ -98,8 +120,8 @@ class CustomRules:
         return reduced(self._schema, "x-kubernetes-embedded-resource")
 
     @functools.cached_property
-    def _has_expressions(self) -> bool:
-        return reduced(self._schema, "x-kubernetes-validations") is not None
+    def _expressions(self) -> ExpressionRules:
+        return ExpressionRules(self._schema)
 
     @functools.cached_property
     def _values(self) -> ValueSchema:
@@ -120,21 +142,21 @@ class CustomRules:
             errors += embedded_resource_errors(self._resources, document)
         if self._lists is not None:
             errors += list_type_errors(self._lists, document)
-        return self._with_unchecked(errors)
+        return self._with_expressions(errors, document)
 
     def _validate_update(self, new: Manifest, old: Manifest) -> list[FieldError]:
         errors = self._values.errors(new, old)
         errors += self._replicas_errors(new, "specReplicasPath", "statusReplicasPath")
         if self._resources is not None:
             errors += embedded_resource_errors(self._resources, new)
-        return self._with_unchecked(errors + self._list_errors(new, old))
+        return self._with_expressions(errors + self._list_errors(new, old), new, old)
 
     def _validate_status(self, new: Manifest, old: Manifest) -> list[FieldError]:
         errors: list[FieldError] = []
         if "status" in new:
             errors += self._status_values.errors(new["status"], old.get("status", ABSENT), prefix="status")
         errors += self._replicas_errors(new, "statusReplicasPath")
-        return self._with_unchecked(errors + self._list_errors(new, old))
+        return self._with_expressions(errors + self._list_errors(new, old), new, old)
 
     def _list_errors(self, new: Manifest, old: Manifest) -> list[FieldError]:
         """Duplicates are refused only where there were none before."""
@@ -142,10 +164,13 @@ class CustomRules:
             return []
         return list_type_errors(self._lists, new)
 
-    def _with_unchecked(self, errors: list[FieldError]) -> list[FieldError]:
-        if self._has_expressions and any(error.fault in _BLOCKING for error in errors):
+    def _with_expressions(self, errors: list[FieldError], new: Manifest, old: Json = None) -> list[FieldError]:
+        """And what breaks the author's own rules; they are asked only about values of the right types."""
+        if not self._expressions:
+            return errors
+        if any(error.fault in _BLOCKING for error in errors):
             return [*errors, invalid(ROOT, None, _UNCHECKED_RULES)]
-        return errors
+        return [*errors, *self._expressions.errors(new, old)]
 
     def _replicas_errors(self, document: Manifest, *paths: str) -> list[FieldError]:
         if not self._scale:

@@ -6,7 +6,7 @@ kinds are made from their definitions by `custom`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -14,11 +14,25 @@ from allhands.api import names
 from allhands.api.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from allhands.api.apply.field_type import FieldType
     from allhands.api.document import Json, Manifest
     from allhands.api.patch.strategic import MergeSchema
     from allhands.api.tables.column import TablePrinter
+
+
+REPLICAS: Final = ("spec", "replicas")
+"""Where built-in kinds, and the scale of any kind, say how many are wanted."""
+
+
+class ScalePlaces(msgspec.Struct, frozen=True):
+    """Where an object has what its scale shows."""
+
+    wanted: tuple[str, ...] = REPLICAS
+    present: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] = ()
+    """Where the selector stands as text; built-in kinds have it as an object at a place of its own."""
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -104,14 +118,24 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The selectable fields by which objects are found without a scan."""
     select: Callable[[Manifest], tuple[str, ...]] = lambda _document: ()
     """The values of `selectable` for one object, in that order."""
+    selected: tuple[str, ...] = ()
+    """The fields whose values `select` gives, if those are more: of all versions of a custom kind."""
     merge_schema: MergeSchema | None = None
     """Merge keys for strategic-merge patches; None where the kind has none (custom kinds)."""
+    field_types: Mapping[str, Callable[[], FieldType]] = {}
+    """How the fields of objects are told apart when somebody applies, in each version of the kind that there is."""
+    scales: Mapping[str, ScalePlaces | None] = {}
+    """Where the scale of objects stands, in each version; None in those that have no scale."""
     printer: TablePrinter
     definition: str = ""
     """The name of the kind's published definition, for OpenAPI."""
     storage: Resource | None = None
     """Where objects live if another version or group is the one that is stored (events.k8s.io)."""
+    stored_names: Mapping[str, str] = {}
+    """The stored names of those top fields that are called otherwise here."""
     custom: bool = False
+    is_question: bool = False
+    """It is answered at once and stored nowhere (access reviews)."""
     open_api_schema: Json = None
     """The structural schema of a custom kind."""
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from allhands.model.node_groups import NodeGroupUse
+
 API_VERSION: Final = "allhands.dev/v1alpha1"
 KIND: Final = "SchedulingPolicy"
 
@@ -86,6 +88,10 @@ class SchedulingPolicy(
     neighbour_weight: Weight | None = None
     """How much preferred inter-pod affinity and soft spreading together count beside the scores."""
     queue_choice: QueueChoice | None = None
+    node_groups: NodeGroupUse | None = None
+    """What queues may use that name no node groups."""
+    orders_node_groups: bool | None = None
+    """Whether of the node groups that a queue prefers those that it names earlier count more."""
     backfill: Backfill | None = None
     preempts: bool | None = None
     """Whether groups may evict others of their own queue that have a lower priority."""

@@ -1,13 +1,13 @@
 """Whether a schema in a CustomResourceDefinition is structural, and uses only what the server supports.
 
-The texts and their order are the real server's. What needs a CEL compiler (the rules in `x-kubernetes-validations` and
-their cost) is not checked.
+The texts and their order are the real server's. Rules written in CEL are looked at last, by `definition_expressions`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from allhands.api.builtin.definition_expressions import compilation_errors, rule_errors
 from allhands.api.errors import Fault, FieldError, forbidden, invalid, not_supported, required
 from allhands.api.schema.generated import is_generated
 from allhands.api.schema.goregex import why_not
@@ -81,7 +81,8 @@ def _errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
     if _is_convertible(schema):
         structural = sorted([*_invariants(schema, "root", path), *_completeness(schema, path)], key=str)
         errors += structural or list(_default_errors(schema, path))
-    return errors + list(_openapi_errors(schema, path, root=True))
+    errors += _openapi_errors(schema, path, root=True)
+    return errors or list(compilation_errors(schema, path))
 
 
 _FORMS: Final[dict[str, tuple[type[Any], ...]]] = {
@@ -320,7 +321,7 @@ def _openapi_errors(
     if schema.get(_PRESERVE) is False:
         yield invalid(f"{path}.{_PRESERVE}", False, "must be true or undefined")
     yield from _list_and_map_errors(schema, path)
-    yield from _expression_errors(schema, path)
+    yield from rule_errors(schema, path)
 
 
 def _keyword_errors(schema: Schema, path: str, no_default: str, in_meta: bool) -> Iterator[FieldError]:
@@ -410,9 +411,3 @@ def _list_map_errors(schema: Schema, path: str) -> Iterator[FieldError]:
             yield required(f"{place}.default", text)
         if child.get("nullable"):
             yield forbidden(f"{place}.nullable", f"this property is in {_KEYS}, so it cannot be nullable")
-
-
-def _expression_errors(schema: Schema, path: str) -> Iterator[FieldError]:
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        if not (rule.get("rule") or "").strip():
-            yield required(f"{path}.x-kubernetes-validations[{index}].rule", "rule is not specified")

@@ -1,4 +1,4 @@
-"""Rules of Event in events.k8s.io/v1, the strict ones.
+"""Events under two addresses: the names of their fields, and the rules of events.k8s.io/v1, the strict ones.
 
 Both groups store one kind with the older group's names, so errors speak of `involvedObject` and `message` although
 the client wrote `regarding` and `note`.
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from allhands.api.builtin.fieldchecks import IMMUTABLE
 from allhands.api.errors import FieldError, invalid, required
+from allhands.api.kinds import dotted
 from allhands.api.names import dns1123_subdomain, qualified_name
 from allhands.api.rules import Rules
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allhands.api.document import Json, Manifest
 
 _MAX_TEXT_BYTES: Final = 128
@@ -43,6 +46,43 @@ _IMMUTABLE_TEXTS: Final = (
     ("reportingInstance", "reportingInstance"),
 )
 """(name in the error, name in the object), in the order of the checks."""
+
+STORED_SELECTABLE: Final = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "type",
+    "source",
+)
+STORED_NAMES: Final[Mapping[str, str]] = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+"""What the fields of an event of events.k8s.io are called where it is stored, as an event of the core group."""
+SELECTABLE: Final = (
+    *(path.replace("involvedObject", "regarding") for path in STORED_SELECTABLE[:8]),
+    "reportingController",
+    "type",
+)
+"""The same fields in the same order, as far as events.k8s.io selects by them."""
+
+
+def select(event: Manifest) -> tuple[str, ...]:
+    """The values of `STORED_SELECTABLE` for a stored event."""
+    values = {path: dotted(event, path) for path in STORED_SELECTABLE}
+    values["source"] = dotted(event, "source.component") or values["reportingComponent"]
+    return tuple(values[path] for path in STORED_SELECTABLE)
 
 
 def validate_event(event: Manifest) -> list[FieldError]:

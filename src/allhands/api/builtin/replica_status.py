@@ -57,7 +57,7 @@ def _status(document: Manifest) -> Manifest:
 def _beyond_replicas(status: Manifest, fields: tuple[str, ...], ready: str) -> list[FieldError]:
     replicas = status.get("replicas", 0)
     errors = [
-        invalid(f"status.{field}", status[field], "cannot be greater than status.replicas")
+        invalid(f"status.{field}", status.get(field, 0), "cannot be greater than status.replicas")
         for field in fields
         if status.get(field, 0) > replicas
     ]

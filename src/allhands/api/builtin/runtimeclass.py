@@ -22,7 +22,7 @@ def validate_runtime_class(runtime_class: Manifest) -> list[FieldError]:
         [invalid("handler", handler, text) for text in dns1123_label(handler)] if handler else [required("handler")]
     )
     if "overhead" in runtime_class:
-        check_requirements({"limits": runtime_class["overhead"].get("podFixed")}, "overhead", (), errors)
+        check_requirements({"limits": runtime_class["overhead"].get("podFixed") or {}}, "overhead", (), errors)
     scheduling = runtime_class.get("scheduling")
     if scheduling is not None:
         errors += validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")

@@ -7,6 +7,7 @@ think for minutes about forty characters; this one cannot.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -63,3 +64,13 @@ def searcher(pattern: str) -> Callable[[str], bool]:
     except (re2.error, UnicodeEncodeError):
         return lambda _text: True
     return lambda text: found(text.encode("utf-8", "replace").decode()) is not None
+
+
+def found_in(pattern: str, text: str, most: int = -1) -> list[str]:
+    """What the pattern matches in a text, from the left, at most so many; a pattern that does not compile is a
+    ValueError."""
+    why = why_not(pattern)
+    if why:
+        raise ValueError(why)
+    matches = _compiled(pattern).finditer(text)
+    return [match.group(0) for match in (matches if most < 0 else itertools.islice(matches, most))]

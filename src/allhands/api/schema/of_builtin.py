@@ -41,7 +41,7 @@ its metadata from the server."""
 _LIST_TYPE: Final = "x-kubernetes-list-type"
 _LIST_KEYS: Final = "x-kubernetes-list-map-keys"
 _KEPT: Final = ("format", "x-kubernetes-map-type", _LIST_TYPE, _LIST_KEYS)
-_DEFAULT_KEYS: Final = {"protocol": "TCP"}
+DEFAULT_KEYS: Final = {"protocol": "TCP"}
 """A key of a list that is a map must be required or have a default; these are the ones that Go fills."""
 
 
@@ -86,5 +86,5 @@ def _with_keys(item: Manifest, keys: list[str] | tuple[str, ...]) -> Manifest:
     missing = [key for key in keys if key not in item.get("required", ())]
     if not missing:
         return item
-    filled = {key: item["properties"][key] | {"default": _DEFAULT_KEYS.get(key, "")} for key in missing}
+    filled = {key: item["properties"][key] | {"default": DEFAULT_KEYS.get(key, "")} for key in missing}
     return item | {"properties": item["properties"] | filled}

@@ -1,6 +1,6 @@
-"""The annotations of a pod that say how much of its group may be disturbed at a time, and which of them make sense.
+"""The annotations of a Job that say how much of it may be disturbed at a time, and which of them make sense.
 
-Pure. Volcano refuses such a pod when it comes, if the pod is to be placed by it; whoever admits decides which pods.
+Pure. They are passed on to its PodGroup, where the scheduler reads them, and to its pods, as in Volcano.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
 MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+BUDGETS: Final = (MIN_AVAILABLE, MAX_UNAVAILABLE)
+"""The first that is stated counts."""
 _NUMBER: Final = re.compile("[1-9][0-9]{0,8}")
 _PERCENTAGE: Final = re.compile("[1-9][0-9]?%")
 
 
 def budget_errors(annotations: Mapping[str, str], path: str = "metadata.annotations") -> list[FieldError]:
     """What is wrong with them; nothing if there are none."""
-    stated = [name for name in (MIN_AVAILABLE, MAX_UNAVAILABLE) if name in annotations]
+    stated = [name for name in BUDGETS if name in annotations]
     errors = [
         invalid(f"{path}[{name}]", annotations[name], "must be a whole number above 0, or from 1% to 99%")
         for name in stated

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from allhands.api.definitions import AGE, OURS, Column, Definition, Version
-from allhands.api.volcano.lifecycle_policy import Action
+from allhands.api.volcano.lifecycle_policy import ACTIONS_OF_COMMANDS, Action, choices
 
 
 class Target(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -29,7 +29,9 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     It is deleted when it is carried out.
     """
 
-    action: Annotated[Action | None, Meta(description="What is to be done.")] = None
+    action: Annotated[
+        Action | None, Meta(description="What is to be done.", extra_json_schema=choices(ACTIONS_OF_COMMANDS))
+    ] = None
     target: Annotated[
         Target | None,
         Meta(description="What it is done to.", extra_json_schema={"x-kubernetes-map-type": "atomic"}),

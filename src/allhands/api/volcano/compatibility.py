@@ -10,6 +10,13 @@ import enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allhands.api.volcano.kinds import VOLCANO_KINDS
+from allhands.api.volcano.lifecycle_policy import (
+    ACTIONS_OF_COMMANDS,
+    ACTIONS_OF_USERS,
+    EVENTS_OF_USERS,
+    Action,
+    Event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +36,8 @@ class State(enum.StrEnum):
     """It is stored and shown, and nothing reads it."""
     OURS = "ours"
     """Volcano does not have it."""
+    REFUSED = "refused"
+    """It is a word of Volcano's own controllers, and nobody else may use it, as there."""
 
 
 class FieldRow(NamedTuple):
@@ -39,6 +48,8 @@ class FieldRow(NamedTuple):
 
 
 _HARD: Final = "`hard` without a tier is refused; Volcano ignores the limit"
+_ACTION: Final = "must be named for an exit code too; RestartPartition needs partitions"
+_CODE: Final = "from 1 to 255"
 _NUMA: Final = "the scheduler does not look at NUMA nodes"
 DIFFERENCES: Final[dict[tuple[str, str], tuple[State, str]]] = {
     ("Job", "spec.schedulerName"): (
@@ -56,8 +67,12 @@ DIFFERENCES: Final[dict[tuple[str, str], tuple[State, str]]] = {
     ("Job", "spec.tasks[].replicas"): (State.STRICTER, "a Job has at most 100,000 pods"),
     ("Job", "spec.tasks[].topologyPolicy"): (State.KEPT, f"whole CPUs are asked for, as there; {_NUMA} yet"),
     ("Job", "spec.tasks[].partitionPolicy.networkTopology.mode"): (State.STRICTER, _HARD),
-    ("Job", "spec.policies[].action"): (State.STRICTER, "must be named for an exit code too"),
-    ("Job", "spec.tasks[].policies[].action"): (State.STRICTER, "must be named for an exit code too"),
+    ("Job", "spec.policies[].action"): (State.STRICTER, _ACTION),
+    ("Job", "spec.tasks[].policies[].action"): (State.STRICTER, _ACTION),
+    ("Job", "spec.policies[].exitCode"): (State.STRICTER, _CODE),
+    ("Job", "spec.tasks[].policies[].exitCode"): (State.STRICTER, _CODE),
+    ("Job", "spec.tasks[].dependsOn.name"): (State.STRICTER, "each name once"),
+    ("Job", "spec.minSuccess"): (State.STRICTER, "not more than all replicas together"),
     ("Job", "spec.policies[].timeout"): (State.STRICTER, "not below zero"),
     ("Job", "spec.volumes[].volumeClaim"): (State.STRICTER, "a claim that the server would refuse is refused at once"),
     ("CronJob", "spec.jobTemplate"): (State.STRICTER, "checked like a Job when it comes, not when it is time"),
@@ -65,7 +80,10 @@ DIFFERENCES: Final[dict[tuple[str, str], tuple[State, str]]] = {
         State.MORE,
         "Jobs that were terminated count too; in Volcano they stay for ever",
     ),
-    ("Command", "action"): (State.STRICTER, "an unknown action is refused; Volcano ignores it"),
+    ("Command", "action"): (
+        State.STRICTER,
+        "what no Job or queue does is refused, such as RestartTask without a task; Volcano ignores it",
+    ),
     ("PodGroup", "spec.networkTopology.mode"): (State.STRICTER, _HARD),
     ("PodGroup", "spec.subGroupPolicy[].networkTopology.mode"): (State.STRICTER, _HARD),
     ("Queue", "spec.dequeueStrategy"): (State.MORE, "is read; in Volcano it only stands there"),
@@ -87,7 +105,33 @@ DIFFERENCES: Final[dict[tuple[str, str], tuple[State, str]]] = {
     ("Numatopology", "spec"): (State.KEPT, _NUMA),
     ("Numatopology", "status"): (State.OURS, "`Used`: whether the scheduler reads it"),
 }
+ACTIONS: Final[dict[Action, tuple[State, str]]] = {
+    **dict.fromkeys(sorted(ACTIONS_OF_USERS | ACTIONS_OF_COMMANDS), (State.SAME, "")),
+    Action.ABORT_JOB: (State.MORE, "also while it restarts"),
+    Action.TERMINATE_JOB: (State.MORE, "also while it is aborted"),
+    Action.RESUME_JOB: (State.MORE, "uses up no retry, and keeps what has succeeded"),
+    Action.RESTART_JOB: (State.MORE, "with a longer and longer pause before each"),
+    Action.RESTART_TASK: (State.MORE, "only its pods go, the group stays; not as a Command"),
+    Action.RESTART_POD: (State.MORE, "only this pod goes, the group stays; not as a Command"),
+    Action.RESTART_PARTITION: (State.STRICTER, "refused where there are no partitions; not as a Command"),
+    Action.OPEN_QUEUE: (State.MORE, "not below a closed queue"),
+}
+EVENTS: Final[dict[Event, tuple[State, str]]] = {
+    **dict.fromkeys(sorted(EVENTS_OF_USERS), (State.SAME, "")),
+    Event.POD_EVICTED: (State.MORE, "also if no controller ran at that moment"),
+    Event.JOB_UPDATED: (State.MORE, "it really comes"),
+}
+"""Those that are not named here are refused: words of controllers among themselves."""
+_NOT_FOR_USERS: Final = (State.REFUSED, "a word of controllers among themselves")
 _PARTS_OF_PODS: Final = frozenset({"template", "volumeClaim"})
+
+
+def words() -> Iterator[FieldRow]:
+    """Every action and every event that Volcano knows."""
+    for action in Action:
+        yield FieldRow("action", action.value, *ACTIONS.get(action, _NOT_FOR_USERS))
+    for event in Event:
+        yield FieldRow("event", event.value, *EVENTS.get(event, _NOT_FOR_USERS))
 
 
 def rows() -> Iterator[FieldRow]:

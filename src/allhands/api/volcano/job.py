@@ -104,7 +104,9 @@ Task = Annotated[
             RULES: [
                 {
                     "rule": "!has(self.minAvailable) || self.minAvailable <= self.replicas",
-                    "message": "minAvailable must not be more than replicas",
+                    "message": "minAvailable must not be more than replicas; a task that said nothing got the replicas "
+                    "that it came with: to have fewer pods, lower both",
+                    "fieldPath": ".minAvailable",
                 },
             ]
         }

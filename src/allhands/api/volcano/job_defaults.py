@@ -50,4 +50,6 @@ def _complete_task(task: Manifest, index: int) -> None:
     if task.get("minAvailable") is None:
         partitions = task.get("partitionPolicy") or {}
         whole = (partitions.get("minPartitions") or 0) * (partitions.get("partitionSize") or 0)
-        task["minAvailable"] = whole or task.get("replicas") or 0
+        replicas = task.get("replicas") or 0
+        # Never more than there are: what is wrong is then told of what somebody wrote, not of what was filled in.
+        task["minAvailable"] = min(whole, replicas) or replicas

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import FieldError, forbidden, invalid, not_supported, required
 from allhands.api.names import qualified_name
+from allhands.api.volcano.budget_rules import BUDGETS, budget_errors
 from allhands.api.volcano.plugin_names import DEFAULT_MPI_MASTER, MPI
 from allhands.api.volcano.policy_rules import duration_errors, policy_errors
 from allhands.api.volcano.queue_tree_rules import submission_errors
@@ -37,6 +38,7 @@ def create_errors(job: Manifest, around: Surroundings) -> list[FieldError]:
     """Why a new Job is refused."""
     spec, name = job.get("spec") or {}, job["metadata"].get("name", "")
     errors = [invalid("metadata.name", name, fault) for fault in qualified_name(name)]
+    errors += budget_errors(job["metadata"].get("annotations") or {})
     errors += spec_errors(spec, "spec", name, around.plugins)
     if not errors:
         errors += around.plugin_errors(job)
@@ -44,12 +46,16 @@ def create_errors(job: Manifest, around: Surroundings) -> list[FieldError]:
 
 
 def update_errors(new: Manifest, old: Manifest, around: Surroundings) -> list[FieldError]:
-    """Why a changed Job is refused. One whose spec is the old one is not looked at: it must be possible to end it."""
+    """Why a changed Job is refused. What stays as it was is not looked at: it must be possible to end the Job."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
+    stated, was_stated = (it["metadata"].get("annotations") or {} for it in (new, old))
+    budget = budget_errors(stated) if any(stated.get(it) != was_stated.get(it) for it in BUDGETS) else []
     if spec == before:
-        return []
+        return budget
     tasks = spec.get("tasks") or []
-    errors = [error for index, task in enumerate(tasks) for error in count_errors(task, f"spec.tasks[{index}]")]
+    errors = [*budget]
+    for index, task in enumerate(tasks):
+        errors += count_errors(task, f"spec.tasks[{index}]")
     errors += _total_errors(spec, "spec")
     if len(tasks) != len(before.get("tasks") or ()):
         errors.append(forbidden("spec.tasks", "tasks can neither be added nor removed"))
@@ -74,7 +80,11 @@ def spec_errors(spec: Manifest, path: str, job_name: str, plugins: Set[str]) -> 
         errors += task_errors(task, f"{path}.tasks[{index}]", job_name)
     errors += dependency_errors(tasks, f"{path}.tasks")
     errors += _total_errors(spec, path)
-    errors += policy_errors(spec.get("policies") or (), f"{path}.policies")
+    errors += _success_errors(spec, path)
+    has_parts = any(task.get("partitionPolicy") is not None for task in tasks)
+    errors += policy_errors(
+        spec.get("policies") or (), f"{path}.policies", "" if has_parts else "no task has a partitionPolicy"
+    )
     errors += topology_errors(spec.get("networkTopology"), f"{path}.networkTopology")
     errors += _plugin_errors(spec, f"{path}.plugins", plugins)
     errors += volume_errors(spec.get("volumes") or (), f"{path}.volumes")
@@ -83,8 +93,19 @@ def spec_errors(spec: Manifest, path: str, job_name: str, plugins: Set[str]) -> 
     return errors
 
 
+def _success_errors(spec: Manifest, path: str) -> list[FieldError]:
+    """Only of a new Job: one that is there may be scaled down and up again."""
+    total, wanted = _replicas(spec), spec.get("minSuccess") or 0
+    detail = f"must not be more than the replicas of all tasks together, which are {total}"
+    return [invalid(f"{path}.minSuccess", wanted, detail)] if wanted > total else []
+
+
+def _replicas(spec: Manifest) -> int:
+    return sum(task.get("replicas", 0) for task in spec.get("tasks") or ())
+
+
 def _total_errors(spec: Manifest, path: str) -> list[FieldError]:
-    total = sum(task.get("replicas", 0) for task in spec.get("tasks") or ())
+    total = _replicas(spec)
     minimum = spec.get("minAvailable", 0)
     errors: list[FieldError] = []
     if total > MOST_PODS:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from allhands.api.document import Manifest
 from allhands.api.field_types import Int32
 
 
@@ -76,17 +77,44 @@ ACTIONS_OF_USERS: Final = frozenset(
 """Those that a policy may name; the others are words that controllers use among themselves."""
 
 
+ACTIONS_OF_COMMANDS: Final = frozenset(
+    {
+        Action.ABORT_JOB,
+        Action.RESUME_JOB,
+        Action.RESTART_JOB,
+        Action.TERMINATE_JOB,
+        Action.COMPLETE_JOB,
+        Action.OPEN_QUEUE,
+        Action.CLOSE_QUEUE,
+    }
+)
+"""Those that a Command may name. It cannot say which task, pod or partition it means, so it restarts none of them."""
+
+
+def choices(words: frozenset[Action] | frozenset[Event]) -> Manifest:
+    """For a field whose type knows more words than may be written there."""
+    return {"enum": sorted(it.value for it in words)}
+
+
+PolicyEvent = Annotated[Event, Meta(extra_json_schema=choices(EVENTS_OF_USERS))]
+
+
 class LifecyclePolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """When this happens, do that."""
 
-    action: Annotated[Action | None, Meta(description="What is done.")] = None
-    event: Annotated[Event | None, Meta(description="What must have happened; * is anything.")] = None
+    action: Annotated[Action | None, Meta(description="What is done.", extra_json_schema=choices(ACTIONS_OF_USERS))] = (
+        None
+    )
+    event: Annotated[
+        Event | None,
+        Meta(description="What must have happened; * is anything.", extra_json_schema=choices(EVENTS_OF_USERS)),
+    ] = None
     events: Annotated[
-        tuple[Event, ...] | None, Meta(description="Several things, of which one must have happened.")
+        tuple[PolicyEvent, ...] | None, Meta(description="Several things, of which one must have happened.")
     ] = None
     exit_code: Annotated[
         Int32 | None,
-        Meta(description="The exit code of a container of the pod that failed. Not 0, and not together with an event."),
+        Meta(description="The exit code of a container of the pod that failed: from 1 to 255, and not with an event."),
     ] = None
     timeout: Annotated[
         str | None, Meta(description="How long it is waited before the action, such as 10m. Without it not at all.")

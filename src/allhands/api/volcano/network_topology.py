@@ -55,6 +55,7 @@ TopologyLimit = Annotated[
                     "rule": "self.mode != 'hard' || has(self.highestTierAllowed) || "
                     "(has(self.highestTierName) && self.highestTierName != '')",
                     "message": NO_TIER,
+                    "fieldPath": ".highestTierAllowed",
                 },
             ]
         }

@@ -5,11 +5,11 @@ Pure. A list of policies must leave no doubt about what is done: each event and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from allhands.api.builtin.cron import duration_error
 from allhands.api.errors import FieldError, forbidden, invalid, not_supported, required
-from allhands.api.volcano.lifecycle_policy import ACTIONS_OF_USERS, EVENTS_OF_USERS, Event
+from allhands.api.volcano.lifecycle_policy import ACTIONS_OF_USERS, EVENTS_OF_USERS, Action, Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,14 +17,19 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
 
 
-def policy_errors(policies: Sequence[Manifest], path: str) -> list[FieldError]:
-    """What is wrong with a list of policies."""
+HIGHEST_EXIT_CODE: Final = 255
+
+
+def policy_errors(policies: Sequence[Manifest], path: str, no_parts: str = "") -> list[FieldError]:
+    """What is wrong with a list of policies. `no_parts`: why there are no partitions to restart, "" if there are."""
     errors: list[FieldError] = []
     answered: dict[Any, str] = {}
     wildcard = ""
     for index, policy in enumerate(policies):
         where = f"{path}[{index}]"
         errors += _own_errors(policy, where)
+        if no_parts and policy.get("action") == Action.RESTART_PARTITION:
+            errors.append(invalid(f"{where}.action", policy["action"], f"{no_parts}; RestartPod restarts one pod"))
         for event, place in _events(policy, where):
             if event in answered and answered[event] != where:
                 errors.append(invalid(place, event, f"{answered[event]} says already what is done then"))
@@ -54,6 +59,8 @@ def _own_errors(policy: Manifest, where: str) -> Iterator[FieldError]:
             yield not_supported(place, event, sorted(EVENTS_OF_USERS))
     if code == 0:
         yield invalid(f"{where}.exitCode", 0, "0 is no failure; name TaskCompleted for tasks that end well")
+    elif code is not None and not 0 < code <= HIGHEST_EXIT_CODE:
+        yield invalid(f"{where}.exitCode", code, f"no process ends with it; from 1 to {HIGHEST_EXIT_CODE} is allowed")
     action = policy.get("action")
     if not action:
         yield required(f"{where}.action", f"one of {', '.join(sorted(ACTIONS_OF_USERS))}")

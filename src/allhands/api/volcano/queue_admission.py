@@ -5,19 +5,25 @@ Pure. One whose spec and annotations stay is never refused: its status must be w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from allhands.api.errors import FieldError, invalid
 from allhands.api.volcano import queue_tree_rules
-from allhands.api.volcano.queue import ROOT, QueueSpec
+from allhands.api.volcano.queue import ROOT, Affinity, NodeGroupAffinity, QueueSpec
 from allhands.api.volcano.queue_rules import GUARANTEE, place_error, spec_errors
 from allhands.api.volcano.queue_tree_rules import deletion_error, tree_errors
+from allhands.api.volcano.surroundings import HIERARCHY, HIERARCHY_WEIGHTS
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.volcano.surroundings import Surroundings
+
+GOES: Final = "spec.affinity.nodeGroupAffinity"
+STAYS_AWAY: Final = "spec.affinity.nodeGroupAntiAffinity"
+MUST: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+SHOULD: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 __all__ = ["complete_queue", "deletion_error", "queue_errors"]
 
@@ -36,6 +42,8 @@ def queue_errors(queue: Manifest, old: Manifest | None, around: Surroundings) ->
     except msgspec.ValidationError:
         return []  # the schema says what is wrong, and says it better
     errors = spec_errors(name, spec) + _promise_errors(spec)
+    if old is None or (old.get("spec") or {}).get("affinity") != queue.get("spec", {}).get("affinity"):
+        errors += _node_group_errors(spec)
     parents = {it.name: it.parent or None for it in around.queues().values()}
     parents |= {ROOT: None, name: None if name == ROOT else spec.parent or ROOT}
     misplaced = place_error(name, parents)
@@ -54,5 +62,29 @@ def _promise_errors(spec: QueueSpec) -> list[FieldError]:
     ]
 
 
-def _wanted(queue: Manifest) -> tuple[object, object]:
-    return queue.get("spec"), queue["metadata"].get("annotations")
+def _node_group_errors(spec: QueueSpec) -> list[FieldError]:
+    """Node groups have names, and none is both one to go to and one to stay away from."""
+    affinity = spec.affinity or Affinity()
+    goes, away = (it or NodeGroupAffinity() for it in (affinity.node_group_affinity, affinity.node_group_anti_affinity))
+    errors: list[FieldError] = []
+    for path, groups in ((GOES, goes), (STAYS_AWAY, away)):
+        for field, names in (
+            (MUST, groups.required_during_scheduling_ignored_during_execution),
+            (SHOULD, groups.preferred_during_scheduling_ignored_during_execution),
+        ):
+            errors += [
+                invalid(f"{path}.{field}[{at}]", it, "must be the name of a node group")
+                for at, it in enumerate(names or ())
+                if not it.strip()
+            ]
+    needed = goes.required_during_scheduling_ignored_during_execution or ()
+    for at, name in enumerate(away.required_during_scheduling_ignored_during_execution or ()):
+        if name.strip() and name in needed:
+            errors.append(invalid(f"{STAYS_AWAY}.{MUST}[{at}]", name, f"{GOES}.{MUST} names it too; only one can hold"))
+    return errors
+
+
+def _wanted(queue: Manifest) -> tuple[object, ...]:
+    """What the rules look at; controllers write annotations of their own."""
+    annotations = queue["metadata"].get("annotations") or {}
+    return queue.get("spec"), annotations.get(HIERARCHY), annotations.get(HIERARCHY_WEIGHTS)

@@ -31,6 +31,9 @@ def submission_errors(name: str, path: str, around: Surroundings, *, to_a_leaf: 
         return [not_found(path, name)]
     if not queue.is_open:
         return [invalid(path, name, f"the queue is {queue.state}; only an open queue takes Jobs and groups")]
+    above = _shut_above(queue, around)
+    if above is not None:
+        return [invalid(path, name, f"the queue {above.name} above it is {above.state}; so nothing in it would start")]
     if not to_a_leaf:
         return []
     if name == ROOT:
@@ -42,10 +45,22 @@ def submission_errors(name: str, path: str, around: Surroundings, *, to_a_leaf: 
     return []
 
 
+def _shut_above(queue: QueueFacts, around: Surroundings) -> QueueFacts | None:
+    """The nearest queue above that is not open, though this one is: it is about to be closed too."""
+    seen = {queue.name}
+    above = around.queue(queue.parent) if queue.parent else None
+    while above is not None and above.name != ROOT and above.name not in seen:
+        if not above.is_open:
+            return above
+        seen.add(above.name)
+        above = around.queue(above.parent)
+    return None
+
+
 def tree_errors(queue: Manifest, old: Manifest | None, around: Surroundings) -> list[FieldError]:
     """Why a queue that is new, or has changed, does not fit beside the others."""
     facts = queue_facts(queue)
-    errors = hierarchy_errors(queue, around.queues().values())
+    errors = hierarchy_errors(queue, old, around.queues().values())
     before = None if old is None else queue_facts(old)
     if facts.name == ROOT or (before is not None and all(getattr(facts, it) == getattr(before, it) for it in _WATCHED)):
         return errors
@@ -70,31 +85,49 @@ def deletion_error(queue: Manifest, around: Surroundings) -> str:
 
 def complete_queue(queue: Manifest) -> None:
     """The root is put in front of a path in the annotations that leaves it out."""
-    annotations = queue["metadata"].get("annotations") or {}
-    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
+    path, weights = _place_in_annotations(queue)
     if path and weights and not path.startswith(ROOT):
+        annotations = queue["metadata"]["annotations"]
         annotations[HIERARCHY], annotations[HIERARCHY_WEIGHTS] = f"{ROOT}/{path}", f"1/{weights}"
 
 
-def hierarchy_errors(queue: Manifest, others: Iterable[QueueFacts]) -> list[FieldError]:
-    """The tree by annotations: as many weights as names, and no queue on the way to another one."""
-    annotations = queue["metadata"].get("annotations") or {}
-    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
-    if not path and not weights:
+def hierarchy_errors(queue: Manifest, old: Manifest | None, others: Iterable[QueueFacts]) -> list[FieldError]:
+    """The tree by annotations: as many weights as names, and no queue on the way to another one. Who stays where it is
+    is never refused for what others did since."""
+    path, weights = _place_in_annotations(queue)
+    if (not path and not weights) or (old is not None and _place_in_annotations(old) == (path, weights)):
         return []
     where = f"metadata.annotations[{HIERARCHY}]"
     if path.count("/") != weights.count("/") or not path or not weights:
         detail = f"must have as many parts as {HIERARCHY_WEIGHTS}, which is {weights!r}"
         return [invalid(where, path, detail)]
+    if not all(path.split("/")):
+        return [invalid(where, path, f"a name in the path is empty; it is written like {ROOT}/eng/prod")]
     for weight in weights.split("/"):
         if not _is_above_zero(weight):
             detail = f"each weight must be a number above 0, and {weight!r} is not"
             return [invalid(f"metadata.annotations[{HIERARCHY_WEIGHTS}]", weights, detail)]
     name = queue["metadata"].get("name", "")
-    for other in others:
-        if other.name != name and other.hierarchy.startswith(f"{path}/"):
-            return [invalid(where, path, f"the queue {other.name} is below it, at {other.hierarchy}")]
-    return []
+    met = (_meeting(path, other) for other in others if other.name != name)
+    return [invalid(where, path, detail) for detail in met if detail][:1]
+
+
+def _place_in_annotations(queue: Manifest) -> tuple[str, str]:
+    annotations = queue["metadata"].get("annotations") or {}
+    return annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
+
+
+def _meeting(path: str, other: QueueFacts) -> str:
+    """How the place of another queue stands in the way; "" if it does not. The root alone is no place."""
+    if other.hierarchy.startswith(f"{path}/"):
+        return f"the queue {other.name} is below it, at {other.hierarchy}"
+    if other.hierarchy in ("", ROOT):
+        return ""
+    if other.hierarchy == path:
+        return f"the queue {other.name} is there already; each queue has a path of its own"
+    if path.startswith(f"{other.hierarchy}/"):
+        return f"the queue {other.name} is on the way, at {other.hierarchy}; a path leads through no queue"
+    return ""
 
 
 def _is_above_zero(text: str) -> bool:
@@ -140,10 +173,9 @@ def _amount_errors(queue: QueueFacts, around: Surroundings) -> list[FieldError]:
             total = _units(amount) + sum(_units(getattr(it, field).get(resource, 0)) for it in siblings)
             limit_of_parent = getattr(parent, field).get(resource, 0)
             if total > _units(limit_of_parent):
-                detail = (
-                    f"with {len(siblings)} other queues below {parent.name} it is more than {parent.name} has, "
-                    f"which is {limit_of_parent}"
-                )
+                others = [it.name for it in siblings if resource in getattr(it, field)]
+                together = f"together with {', '.join(others[:MOST_LEVELS])} " if others else ""
+                detail = f"{together}it is more than {path} of {parent.name} above, which is {limit_of_parent}"
                 errors.append(invalid(f"{path}[{resource}]", amount, detail))
     return errors
 

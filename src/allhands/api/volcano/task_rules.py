@@ -28,7 +28,8 @@ def task_errors(task: Manifest, path: str, job_name: str) -> list[FieldError]:
     """What is wrong with one task. `job_name` is "" where Jobs get their names later."""
     errors = _name_errors(task, path, job_name)
     errors += count_errors(task, path)
-    errors += policy_errors(task.get("policies") or (), f"{path}.policies")
+    no_parts = "" if task.get("partitionPolicy") is not None else "the task has no partitionPolicy"
+    errors += policy_errors(task.get("policies") or (), f"{path}.policies", no_parts)
     errors += template_errors(task.get("template"), f"{path}.template")
     return errors + list(_numa_errors(task, path))
 
@@ -118,6 +119,8 @@ def dependency_errors(tasks: Sequence[Manifest], path: str) -> list[FieldError]:
         names = (task.get("dependsOn") or {}).get("name") or []
         where = f"{path}[{index}].dependsOn.name"
         errors += [not_found(f"{where}[{at}]", name) for at, name in enumerate(names) if name not in known]
+        first = {name: at for at, name in reversed(list(enumerate(names)))}
+        errors += [duplicate(f"{where}[{at}]", name) for at, name in enumerate(names) if first[name] != at]
         waits[task.get("name", "")] = [name for name in names if name in known]
         places[task.get("name", "")] = where
     cycle = first_cycle(waits)
