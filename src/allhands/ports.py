@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import datetime
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from allhands.api.access.identity import User
     from allhands.api.document import Manifest
     from allhands.api.kinds import Resource
 
@@ -23,7 +24,7 @@ T = TypeVar("T")
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
-PatchType = Literal["json", "merge", "strategic"]
+PatchType = Literal["json", "merge", "strategic", "apply"]
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -95,6 +96,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     field_validation: FieldValidation = "Warn"
     field_manager: str = ""
+    """Who writes. One who applies must have a name."""
+    force: bool = False
+    """Whether to take over, in an apply, what others own."""
+    submitter: User | None = None
+    """Whose rights the store looks at, where it is one that does; None is the cluster itself, which nobody asks."""
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +185,10 @@ class Objects(Protocol):
         options: WriteOptions = DEFAULT_WRITE,
         *,
         subresource: str = "",
-    ) -> Document: ...
+    ) -> Document:
+        """Changes the object, or with subresource="status" its status. An `apply` says all that this manager wants of
+        it, and makes it if it is not there. With subresource="scale" the patch (merge or apply) is of the object's
+        Scale."""
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DEFAULT_DELETE

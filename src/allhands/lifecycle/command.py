@@ -8,11 +8,13 @@ from typing import Final
 
 import msgspec
 
-from allhands.api.kinds import Resource
-from allhands.lifecycle.instructions import Delete
+from allhands.api.volcano.command import COMMAND
+from allhands.lifecycle.instructions import Delete, Outcome
 from allhands.lifecycle.observed import Metadata, OwnerReference
 
-COMMANDS: Final = Resource("bus.volcano.sh", "v1alpha1", "commands")
+COMMANDS: Final = COMMAND.resource
+KEPT_SECONDS: Final = 5.0
+"""So long one stays whose object is not there: it may only not have been seen yet."""
 
 
 class CommandDocument(msgspec.Struct, frozen=True):
@@ -34,6 +36,11 @@ class CommandDocument(msgspec.Struct, frozen=True):
 
     def removal(self) -> Delete:
         return Delete(COMMANDS, self.metadata.namespace, self.metadata.name, uid=self.metadata.uid)
+
+    def removed_in_time(self, first_look_seconds: float, now_seconds: float) -> Outcome:
+        """Of one whose object is not there: it does nothing, and would lie around for ever."""
+        until = max(self.metadata.created_seconds, first_look_seconds) + KEPT_SECONDS
+        return Outcome((), until) if now_seconds < until else Outcome((self.removal(),))
 
 
 decode_command: Final = msgspec.json.Decoder(CommandDocument).decode

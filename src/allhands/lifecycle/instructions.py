@@ -34,7 +34,8 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """With a uid, only that very object; one that is gone already is fine."""
+    """With a uid, only that very object; one that is gone already is fine. With the uid of an owner, only what that
+    one manages: whoever has taken the name since keeps it."""
 
     resource: Resource
     namespace: str
@@ -42,6 +43,7 @@ class Delete(msgspec.Struct, frozen=True):
     uid: str = ""
     grace_seconds: int | None = None
     propagation: Literal["Background", "Foreground", "Orphan"] | None = None
+    owner_uid: str = ""
 
 
 class Record(msgspec.Struct, frozen=True):

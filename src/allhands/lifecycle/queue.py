@@ -1,13 +1,13 @@
 """A Queue's status: whether it is open, how many groups are where, what their pods hold, and whether it makes sense.
 
 Written only when it is different, and at most once in a while, however fast pods come and go. Whether a queue is open
-is its owner's word, given by a Command or written into the status: the machine only fills in a missing one, and settles
-between Closing and Closed.
+is its owner's word, given by a Command or written into the status: the machine only fills in a missing one, settles
+between Closing and Closed, and closes and opens with a queue those below it that their owners have not closed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 ACCEPTED: Final = "Accepted"
 PAUSE_SECONDS: Final = 1.0
 """At least so long between two writes of one queue's status."""
+CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
+"""On a queue that was closed with the one above it: "true". Volcano's own annotation."""
 _STATES: Final = frozenset(QueueState)
+_SHUT: Final = (QueueState.CLOSED, QueueState.CLOSING)
 _ORDERS: Final = {Action.OPEN_QUEUE.value: QueueState.OPEN, Action.CLOSE_QUEUE.value: QueueState.CLOSED}
 
 
@@ -54,6 +57,17 @@ class QueueDocument(msgspec.Struct, frozen=True):
         return parent_of(self.metadata.name, QueueSpec(parent=named if isinstance(named, str) else ""))
 
 
+class Parent(msgspec.Struct, frozen=True):
+    """The queue right above another."""
+
+    name: str
+    state: str
+
+    @property
+    def is_shut(self) -> bool:
+        return self.state in _SHUT and self.name != ROOT
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Why a queue starts nothing: a word for programs, a sentence for people."""
 
@@ -72,12 +86,16 @@ def reconcile(
     written_at_seconds: float | None,
     pause_seconds: float = PAUSE_SECONDS,
     commands: Sequence[CommandDocument] = (),
+    parent: Parent | None = None,
 ) -> Outcome:
-    """`own` is what its own groups are and hold, `whole` includes the queues below it."""
+    """`own` is what its own groups are and hold, `whole` includes the queues below it. `parent`: the queue above it,
+    None if there is none that makes sense."""
     if queue.metadata.is_going:
         return NOTHING_TO_DO
     if commands:
-        return Outcome(tuple(_obey(queue, own, sorted(commands, key=lambda it: it.order))))
+        return Outcome(tuple(_obey(queue, own, sorted(commands, key=lambda it: it.order), parent)))
+    if followed := _follow(queue, own, parent):
+        return Outcome(tuple(followed))
     patch = _patch(queue, own, whole, _accepted(problem, notes), now_seconds)
     if not patch:
         return NOTHING_TO_DO
@@ -105,25 +123,67 @@ def _patch(queue: QueueDocument, own: QueueUse, whole: QueueUse, accepted: Manif
     return patch
 
 
-def _obey(queue: QueueDocument, own: QueueUse, commands: Sequence[CommandDocument]) -> list[Instruction]:
+def _obey(
+    queue: QueueDocument, own: QueueUse, commands: Sequence[CommandDocument], parent: Parent | None
+) -> list[Instruction]:
     """The last word counts. What is done comes before the removal: who is stopped between does the same once more."""
     told: list[Instruction] = []
     wanted = next((_ORDERS[it.action] for it in reversed(commands) if it.action in _ORDERS), None)
-    involved = object_reference(QUEUE.api_version, QUEUE.kind, queue.metadata)
     if wanted is QueueState.CLOSED and queue.metadata.name == ROOT:
         wanted = None
-        told.append(Record(involved, "Warning", "CommandIgnored", "The queue root is above all others and stays open."))
+        told.append(_record(queue, "CommandIgnored", "The queue root is above all others and stays open."))
+    elif wanted is QueueState.OPEN and parent is not None and parent.is_shut:
+        wanted = None
+        text = f"It is not opened: the queue {parent.name} above it is {parent.state}. Open that one first."
+        told.append(_record(queue, "CommandIgnored", text))
     if wanted is not None and (state := next_state(wanted, own.live_groups)) != queue.state:
-        status: Manifest = {"state": state.value}
-        if "allocated" not in queue.written:
-            status["allocated"] = {}
-        told.append(Patch(QUEUE.resource, "", queue.metadata.name, {"status": status}, subresource="status"))
+        told.append(_state_patch(queue, state))
+    if wanted is not None and _is_closed_by_parent(queue):
+        told.append(_note(queue, "false"))
     for it in commands:
         if it.action not in _ORDERS:
             known = " and ".join(_ORDERS)
             message = f'Command {it.metadata.key}: a queue knows no action "{it.action}", only {known}.'
-            told.append(Record(involved, "Warning", "UnknownCommand", message))
+            told.append(_record(queue, "UnknownCommand", message))
     return [*told, *(it.removal() for it in commands)]
+
+
+def _follow(queue: QueueDocument, own: QueueUse, parent: Parent | None) -> list[Instruction]:
+    """What is to be done because of the queue above. It is noted before it is closed, and forgotten after it is opened:
+    so whoever is stopped in between does it again."""
+    if parent is None or queue.metadata.name == ROOT:
+        return []
+    is_shut, noted = queue.state in _SHUT, _is_closed_by_parent(queue)
+    if parent.is_shut and not is_shut:
+        state = next_state(QueueState.CLOSED, own.live_groups)
+        text = f"It is closed because the queue {parent.name} above it is {parent.state}."
+        note = [] if noted else [_note(queue, "true")]
+        return [*note, _state_patch(queue, state), _record(queue, Action.CLOSE_QUEUE, text, "Normal")]
+    if noted and (parent.name == ROOT or parent.state == QueueState.OPEN):
+        text = f"It is opened because the queue {parent.name} above it is open."
+        opened = [_state_patch(queue, QueueState.OPEN), _record(queue, Action.OPEN_QUEUE, text, "Normal")]
+        return [*(opened if is_shut else ()), _note(queue, "false")]
+    return []
+
+
+def _is_closed_by_parent(queue: QueueDocument) -> bool:
+    return queue.metadata.annotation(CLOSED_BY_PARENT) == "true"
+
+
+def _note(queue: QueueDocument, word: str) -> Patch:
+    metadata = {"uid": queue.metadata.uid, "annotations": {CLOSED_BY_PARENT: word}}
+    return Patch(QUEUE.resource, "", queue.metadata.name, {"metadata": metadata})
+
+
+def _state_patch(queue: QueueDocument, state: QueueState) -> Patch:
+    status: Manifest = {"state": state.value}
+    if "allocated" not in queue.written:
+        status["allocated"] = {}
+    return Patch(QUEUE.resource, "", queue.metadata.name, {"status": status}, subresource="status")
+
+
+def _record(queue: QueueDocument, reason: str, message: str, type: Literal["Normal", "Warning"] = "Warning") -> Record:
+    return Record(object_reference(QUEUE.api_version, QUEUE.kind, queue.metadata), type, reason, message)
 
 
 def next_state(state: str, live_groups: int) -> QueueState:

@@ -98,10 +98,10 @@ class _Group:
         self.parts = [0] * len(_PLACES)
         self.holds: dict[str, int] = {}
         self.ours = 0
-        self.named: dict[str, str] = {}
-        """Pod -> the queue that it names."""
+        self.named: dict[str, int] = {}
+        """Queue -> how many pods name it."""
 
-    def count(self, key: str, share: PodShare, sign: int) -> None:
+    def count(self, share: PodShare, sign: int) -> None:
         place = _PLACES[share.part._value_]
         self.parts[place] += sign
         self.pods += sign
@@ -110,10 +110,8 @@ class _Group:
             if place in (_BOUND, _RUNS):
                 _add(self.holds, share.holds.entries, sign)
                 _add(self.holds, _ONE_POD, sign)
-        if share.queue and sign > 0:
-            self.named[key] = share.queue
-        elif share.queue:
-            self.named.pop(key, None)
+        if share.queue:
+            _add(self.named, ((share.queue, 1),), sign)
 
     @property
     def is_empty(self) -> bool:
@@ -127,7 +125,7 @@ class _Group:
     def queue(self) -> str:
         if self.declared is not None and self.declared.queue:
             return self.declared.queue
-        return min(self.named.values(), default="") if self.named else ""
+        return min(self.named) if self.named else ""
 
     @property
     def phase(self) -> int:
@@ -186,31 +184,31 @@ class QueueTally:
         if known is not None:
             del self._pods[key]
             if share is None or share.group != known.group:
-                touched += self._change(known.group, key, known, None)
+                touched += self._change(known.group, known, None)
                 known = None
         if share is not None:
             self._pods[key] = share
-            touched += self._change(share.group, key, known, share)
+            touched += self._change(share.group, known, share)
         return touched
 
-    def _change(self, group_key: str, key: str, old: PodShare | None, new: PodShare | None) -> tuple[str, ...]:
+    def _change(self, group_key: str, old: PodShare | None, new: PodShare | None) -> tuple[str, ...]:
         group = self._groups.get(group_key)
         if group is None:
             group = self._groups[group_key] = _Group()
         if old is not None and new is not None and old.queue == new.queue and old.counts == new.counts:
-            return self._step(group, key, old, new)
+            return self._step(group, old, new)
         before = self._take_out(group)
         if old is not None:
-            group.count(key, old, -1)
+            group.count(old, -1)
         if new is not None:
-            group.count(key, new, 1)
+            group.count(new, 1)
         return self._put_back(group_key, group, before)
 
-    def _step(self, group: _Group, key: str, old: PodShare, new: PodShare) -> tuple[str, ...]:
+    def _step(self, group: _Group, old: PodShare, new: PodShare) -> tuple[str, ...]:
         """A pod went on, and its group stays where it is: most changes are such."""
         phase = group.phase
         for share, sign in ((old, -1), (new, 1)):
-            group.count(key, share, sign)
+            group.count(share, sign)
         if not group.counts:
             return ()
         queue = group.queue or self._default

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from allhands.api.document import Manifest
 from allhands.model.pod_document import PodDocument, PodMetadata, PodSpec, QuantityMap, ResourceRequirements
 from allhands.model.pod_requests import effective_requests
 from allhands.model.quantity import Quantity, QuantityError
@@ -114,8 +115,20 @@ def _limits_as_requests(resources: ResourceRequirements | None) -> ResourceRequi
 
 
 def _overhead_beside(overhead: QuantityMap | None, limits: Iterable[ResourceRequirements | None]) -> QuantityMap | None:
-    named = {name for it in limits if it is not None for name in it.requests or ()}
-    return {name: amount for name, amount in (overhead or {}).items() if name in named}
+    """Of what is limited at all; the last of the limits, the whole pod's, is the word on what it names."""
+    limited: dict[str, bool] = {}
+    *parts, whole = limits
+    for it in parts:
+        for name, amount in ((it.requests or {}) if it is not None else {}).items():
+            limited[name] = limited.get(name, False) or Quantity.parse(amount).nanos > 0
+    for name, amount in ((whole.requests or {}) if whole is not None else {}).items():
+        limited[name] = Quantity.parse(amount).nanos > 0
+    return {name: amount for name, amount in (overhead or {}).items() if limited.get(name)}
+
+
+def pod_scopes(pod: Manifest) -> Scopes:
+    """Of a decoded pod."""
+    return _scopes(msgspec.convert(pod, _QuotaPod).spec)
 
 
 def _scopes(spec: _QuotaPodSpec) -> Scopes:
@@ -154,84 +167,59 @@ def _looks_elsewhere(spec: PodSpec) -> bool:
     return False
 
 
-class _Named(msgspec.Struct, frozen=True):
-    namespace: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
-    storage_class_name: str | None = None
-    resources: ResourceRequirements | None = None
-
-
-class _Claim(msgspec.Struct, frozen=True):
-    metadata: _Named = _Named()
-    spec: _ClaimSpec = _ClaimSpec()
-
-
-_claims: Final = msgspec.json.Decoder(_Claim)
-
-
 def claim_charge(raw: bytes) -> Charged:
     """The charge of a PersistentVolumeClaim."""
-    claim = _claims.decode(raw)
+    claim = msgspec.json.decode(raw)
     amounts = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
-    requests = claim.spec.resources.requests if claim.spec.resources else None
-    storage = (requests or {}).get("storage", 0)
-    nanos = Quantity.parse(storage).nanos
-    if nanos:
-        amounts["requests.storage"] = nanos
-    beta = (claim.metadata.annotations or {}).get("volume.beta.kubernetes.io/storage-class", "")
-    if name := claim.spec.storage_class_name or beta:
+    storage = storage_request(claim)
+    if storage:
+        amounts["requests.storage"] = storage.nanos
+    if name := storage_class(claim):
         prefix = f"{name}.storageclass.storage.k8s.io/"
         amounts[f"{prefix}persistentvolumeclaims"] = ONE
-        amounts[f"{prefix}requests.storage"] = nanos
-    return Charged(claim.metadata.namespace, _charge(amounts))
+        if storage:
+            amounts[f"{prefix}requests.storage"] = storage.nanos
+    return Charged(claim["metadata"].get("namespace", ""), _charge(amounts))
 
 
-class _Port(msgspec.Struct, frozen=True, rename="camel"):
-    node_port: int = 0
+def storage_request(claim: Manifest) -> Quantity | None:
+    """Whole bytes, at least as many as a resize was promised."""
+    asked = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
+    if asked is None:
+        return None
+    promised = ((claim.get("status") or {}).get("allocatedResources") or {}).get("storage", "0")
+    largest = max(Quantity.parse(asked), Quantity.parse(promised))
+    return largest if largest.nanos % ONE == 0 else Quantity(largest.value() * ONE, largest.format)
 
 
-class _ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
-    type: str = "ClusterIP"
-    ports: tuple[_Port, ...] | None = None
-    allocate_load_balancer_node_ports: bool | None = None
-
-
-class _Service(msgspec.Struct, frozen=True):
-    metadata: _Named = _Named()
-    spec: _ServiceSpec = _ServiceSpec()
-
-
-_services: Final = msgspec.json.Decoder(_Service)
+def storage_class(claim: Manifest) -> str:
+    beta = (claim["metadata"].get("annotations") or {}).get("volume.beta.kubernetes.io/storage-class", "")
+    name: str = beta or claim["spec"].get("storageClassName") or ""
+    return name
 
 
 def service_charge(raw: bytes) -> Charged:
     """The charge of a Service."""
-    service = _services.decode(raw)
-    spec = service.spec
+    service = msgspec.json.decode(raw)
     amounts = {"services": ONE, "count/services": ONE}
-    ports = len(spec.ports or ())
-    if spec.type == "LoadBalancer":
+    if service["spec"].get("type") == "LoadBalancer":
         amounts["services.loadbalancers"] = ONE
-        if spec.allocate_load_balancer_node_ports is False:
-            ports = sum(it.node_port > 0 for it in spec.ports or ())
-    if spec.type in ("NodePort", "LoadBalancer") and ports:
+    if ports := service_ports(service["spec"]):
         amounts["services.nodeports"] = ports * ONE
-    return Charged(service.metadata.namespace, _charge(amounts))
+    return Charged(service["metadata"].get("namespace", ""), _charge(amounts))
 
 
-class _Plain(msgspec.Struct, frozen=True):
-    metadata: _Named = _Named()
+def service_ports(spec: Manifest) -> int:
+    """How many ports of every node it takes; they may be yet to be given."""
+    kind, ports = spec.get("type"), spec.get("ports") or ()
+    if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        return sum(bool(it.get("nodePort")) for it in ports)
+    return len(ports) if kind in ("NodePort", "LoadBalancer") else 0
 
 
-_plains: Final = msgspec.json.Decoder(_Plain)
-
-
-def object_charge(raw: bytes, names: tuple[str, ...]) -> Charged:
+def object_charge(namespace: str, names: tuple[str, ...]) -> Charged:
     """The charge of an object that only counts."""
-    return Charged(_plains.decode(raw).metadata.namespace, _charge(dict.fromkeys(names, ONE)))
+    return Charged(namespace, _charge(dict.fromkeys(names, ONE)))
 
 
 def amount_text(name: str, nanos: int) -> str:

@@ -4,15 +4,13 @@ Only accounting: who may still create something is decided elsewhere. The sums a
 quota's numbers are read off without looking at any pod.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from allhands.api.document import Manifest
 from allhands.api.kinds import Resource
-from allhands.lifecycle.changes import merge_patch
-from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome, Patch
 from allhands.lifecycle.observed import Metadata
 from allhands.lifecycle.quota_charges import Charged, Scopes, amount_of, amount_text
 
@@ -79,14 +77,14 @@ class Ledger:
         used = dict.fromkeys(names, 0)
         expressions = quota.expressions()
         for scopes, sums in self._sums.get(quota.metadata.namespace, {}).items():
-            if expressions and (scopes is None or not all(_holds(it, scopes) for it in expressions)):
+            if expressions and (scopes is None or not all(holds(it, scopes) for it in expressions)):
                 continue
             for name in used:
                 used[name] += sums.get(name, 0)
         return used
 
 
-def _holds(expression: ScopeExpression, scopes: Scopes) -> bool:
+def holds(expression: ScopeExpression, scopes: Scopes) -> bool:
     match expression.scope_name:
         case "Terminating":
             return scopes.terminating
@@ -99,11 +97,11 @@ def _holds(expression: ScopeExpression, scopes: Scopes) -> bool:
         case "CrossNamespacePodAffinity":
             return scopes.cross_namespace
         case "PriorityClass":
-            return _class_holds(expression, scopes.priority_class)
+            return _classholds(expression, scopes.priority_class)
     return False
 
 
-def _class_holds(expression: ScopeExpression, name: str) -> bool:
+def _classholds(expression: ScopeExpression, name: str) -> bool:
     match expression.operator:
         case "Exists" | "":
             return bool(name)
@@ -116,25 +114,22 @@ def _class_holds(expression: ScopeExpression, name: str) -> bool:
     return False
 
 
-def reconcile(quota: Quota, ledger: Ledger, counted: frozenset[str]) -> Outcome:
-    """`counted`: the `count/…` names that the ledger knows; of others nothing is said rather than something wrong."""
+def status_of(quota: Quota, ledger: Ledger, is_counted: Callable[[str], bool]) -> Manifest | None:
+    """What the quota must say; None if it says so. `is_counted`: of which `count/…` names the ledger knows; of others
+    nothing is said rather than something wrong."""
     hard = quota.spec.hard or {}
-    names = [name for name in hard if _is_measured(name, counted)]
+    names = [name for name in hard if _is_measured(name, is_counted)]
     used = ledger.used(quota, names)
     status: Manifest = {
         "hard": dict(hard),
         "used": {name: amount_text(name, nanos) for name, nanos in used.items()},
     }
-    if _same(quota.status, status):
-        return NOTHING_TO_DO
-    patch = merge_patch(quota.status, status)
-    metadata = quota.metadata
-    return Outcome((Patch(QUOTAS, metadata.namespace, metadata.name, {"status": patch}, "status"),))
+    return None if _same(quota.status, status) else status
 
 
-def _is_measured(name: str, counted: frozenset[str]) -> bool:
+def _is_measured(name: str, is_counted: Callable[[str], bool]) -> bool:
     if name.startswith("count/"):
-        return name in counted
+        return is_counted(name)
     return name in _ALWAYS_MEASURED or name.startswith(_MEASURED_PREFIXES) or ".storageclass.storage.k8s.io/" in name
 
 

@@ -68,6 +68,10 @@ class FlowDocument(msgspec.Struct, frozen=True):
         return str(self._state.get("reason") or "")
 
     @property
+    def message(self) -> str:
+        return str(self._state.get("message") or "")
+
+    @property
     def _state(self) -> Manifest:
         state = self.written.get("state")
         return state if isinstance(state, dict) else {}

@@ -163,7 +163,8 @@ class _Turn:
     def _begin_again(self, step: Step) -> None:
         name = self._flow.job_name(step.name)
         due, failures = self._progress.retry_at_seconds(step, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
-        self.waits.append(Trouble("Retrying", f"Job {name} has failed {failures} times and is made again"))
+        often = "once" if failures == 1 else f"{failures} times"
+        self.waits.append(Trouble("Retrying", f"Job {name} has failed {often} and is made again"))
         if self._now < due:
             self.wakes.append(due)
             return

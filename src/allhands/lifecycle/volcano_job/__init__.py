@@ -10,7 +10,6 @@ from allhands.lifecycle.volcano_job.pod import TaskPod, decode_pod
 from allhands.lifecycle.volcano_job.pod_group import PodGroup, decode_group
 from allhands.lifecycle.volcano_job.reconcile import reconcile
 from allhands.lifecycle.volcano_job.transitions import transition_table
-from allhands.lifecycle.volcano_job.triggers import Sightings
 
 __all__ = [
     "JOBS",
@@ -20,7 +19,6 @@ __all__ = [
     "JobDocument",
     "Observed",
     "PodGroup",
-    "Sightings",
     "TaskPod",
     "decode_group",
     "decode_job",

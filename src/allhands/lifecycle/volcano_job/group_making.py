@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.annotation_names import EXPECTED_DURATION, GROUP_SIZE
+from allhands.api.volcano.budget_rules import BUDGETS
 from allhands.lifecycle.changes import merge_patch, owner_reference
 from allhands.lifecycle.instructions import Create, Patch
 from allhands.lifecycle.volcano_job.durations import duration_seconds
 from allhands.lifecycle.volcano_job.group_resources import least_resources
 from allhands.lifecycle.volcano_job.names import (
     API_VERSION,
-    EXPECTED_DURATION,
+    CLOCKS,
     JOB_GENERATION,
     JOB_VERSION,
     KIND,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from allhands.lifecycle.volcano_job.tasks import Task, Tasks
 
 DEFAULT_QUEUE: Final = "default"
-NOT_COPIED: Final = ("kubectl.kubernetes.io/last-applied-configuration", "allhands.dev/scheduling")
+NOT_COPIED: Final = ("kubectl.kubernetes.io/last-applied-configuration", "allhands.dev/scheduling", CLOCKS)
 """Annotations of a Job that would say something wrong on its PodGroup."""
 
 
@@ -45,7 +47,7 @@ def new_group(job: JobDocument, tasks: Tasks, version: int) -> Create:
     estimate = duration_seconds(job.spec.running_estimate)
     if estimate:
         annotations.setdefault(EXPECTED_DURATION, f"{math.ceil(estimate)}s")
-    annotations |= _notes(job, version)
+    annotations |= _notes(job, tasks, version)
     metadata: Manifest = {
         "name": group_name(meta.name, meta.uid),
         "namespace": meta.namespace,
@@ -68,7 +70,8 @@ def group_update(job: JobDocument, tasks: Tasks, group: PodGroup, version: int) 
     wanted = _spec(job, tasks)
     # A server that knows fields we do not know may have filled them in.
     spec = merge_patch({name: group.spec.get(name) for name in _FIELDS}, {name: wanted.get(name) for name in _FIELDS})
-    notes = {name: text for name, text in _notes(job, version).items() if group.metadata.annotation(name) != text}
+    told = _notes(job, tasks, version).items()
+    notes = {name: text for name, text in told if group.metadata.annotation(name) != text}
     if not spec and not notes:
         return None
     patch: Manifest = {"metadata": {"uid": group.metadata.uid}}
@@ -82,8 +85,12 @@ def group_update(job: JobDocument, tasks: Tasks, group: PodGroup, version: int) 
 _FIELDS: Final = ("minMember", "minTaskMember", "minResources", "priorityClassName", "subGroupPolicy")
 
 
-def _notes(job: JobDocument, version: int) -> dict[str, str]:
-    return {JOB_VERSION: str(version), JOB_GENERATION: str(job.metadata.generation)}
+def _notes(job: JobDocument, tasks: Tasks, version: int) -> dict[str, str]:
+    notes = {JOB_VERSION: str(version), JOB_GENERATION: str(job.metadata.generation)}
+    if any(job.metadata.annotation(it) for it in BUDGETS):
+        # Who waits for others is not missed before it comes.
+        notes[GROUP_SIZE] = str(sum(it.replicas for it in tasks.first))
+    return notes
 
 
 def _spec(job: JobDocument, tasks: Tasks) -> Manifest:

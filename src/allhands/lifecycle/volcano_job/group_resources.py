@@ -1,7 +1,8 @@
 """What the pods ask for that must start together: the room that a queue is asked for before any pod is made.
 
 As in Volcano: what the tasks need, filled up to what the Job needs in the order of the tasks; or, where the Job needs
-less than its tasks together, its first pods. It is a sum for a queue; room on nodes is looked for pod by pod.
+less than its tasks together, its first pods. It is a sum for a queue; room on nodes is looked for pod by pod. Their
+limits are for quotas of the namespace alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from allhands.lifecycle.quota_charges import Amounts, amount_text, pod_charge
 from allhands.model.pod_document import PodDocument, PodSpec
 from allhands.model.pod_requests import effective_requests
 from allhands.model.resources import ResourceVector
@@ -25,10 +27,15 @@ _NOTHING = ResourceVector.of({})
 def least_resources(tasks: Tasks) -> dict[str, str]:
     """Resource -> amount; nothing if a template cannot be read: who cannot be asked for is not kept waiting here."""
     total = _NOTHING
+    limits: dict[str, int] = {}
     for task, count in _counts(tasks):
         if count:
-            total += _requests(msgspec.json.encode(task.spec.template or {})) * count
-    return {name: text for name, text in total.to_quantities().items() if total[name]}
+            template = msgspec.json.encode(task.spec.template or {})
+            total += _requests(template) * count
+            for name, nanos in _limits(template):
+                limits[name] = limits.get(name, 0) + nanos * count
+    resources = {name: text for name, text in total.to_quantities().items() if total[name]}
+    return resources | {name: amount_text(name, nanos) for name, nanos in sorted(limits.items()) if nanos}
 
 
 def _counts(tasks: Tasks) -> list[tuple[Task, int]]:
@@ -52,6 +59,17 @@ def _requests(template: bytes) -> ResourceVector:
         return effective_requests(PodDocument(spec=msgspec.convert(spec, PodSpec, strict=False)))
     except (ValueError, TypeError, AttributeError):
         return _NOTHING
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _limits(template: bytes) -> Amounts:
+    """What a quota of limits would be charged."""
+    spec = msgspec.json.decode(template).get("spec") or {}
+    try:
+        amounts = pod_charge(msgspec.json.encode({"spec": spec})).charge.amounts
+    except (ValueError, TypeError, AttributeError):
+        return ()
+    return tuple((name, nanos) for name, nanos in amounts if name.startswith("limits."))
 
 
 def _ask_for_limits(container: Manifest) -> None:

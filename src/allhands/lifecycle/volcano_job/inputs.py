@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from allhands.lifecycle.command import CommandDocument
     from allhands.lifecycle.volcano_job.extension import JobPlugin, KeyPair
@@ -24,7 +24,7 @@ class Observed(NamedTuple):
     pods: Sequence[TaskPod] = ()
     group: PodGroup | None = None
     commands: Sequence[CommandDocument] = ()
-    evicted: Container[str] = ()
+    evicted: Collection[str] = ()
     refused: str = ""
     is_settled: bool = True
 

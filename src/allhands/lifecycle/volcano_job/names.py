@@ -9,12 +9,13 @@ import hashlib
 from typing import Final
 
 from allhands.api.kinds import Resource
+from allhands.api.volcano.podgroup import POD_GROUP
 
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 KIND: Final = "Job"
 PODS: Final = Resource("", "v1", "pods")
 CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
-POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")
+POD_GROUPS: Final = POD_GROUP.resource
 
 TASK: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
@@ -32,14 +33,11 @@ OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 COOLDOWN: Final = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
-MIN_AVAILABLE_BUDGET: Final = "volcano.sh/jdb-min-available"
-MAX_UNAVAILABLE_BUDGET: Final = "volcano.sh/jdb-max-unavailable"
 
 JOB_GENERATION: Final = "allhands.dev/job-generation"
 """On a PodGroup: which generation of the Job it was last brought up to."""
-REPLACES: Final = "allhands.dev/replaces-evicted"
-"""On a pod: it takes the place of one that was evicted."""
-EXPECTED_DURATION: Final = "allhands.dev/expected-duration"
+CLOCKS: Final = "allhands.dev/policy-clocks"
+"""On a PodGroup: since when time-outs of policies run that no object says the time of."""
 
 _SUFFIX_LENGTH: Final = 12
 _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from allhands.lifecycle.observed import OwnerReference, Timestamp, seconds_of
-from allhands.lifecycle.volcano_job.names import JOB_VERSION, OUT_OF_SYNC, REPLACES, TASK, TASK_INDEX
+from allhands.lifecycle.volcano_job.names import JOB_VERSION, OUT_OF_SYNC, TASK, TASK_INDEX
 
 NO_INDEX: Final = -1
 _LONGEST_NUMBER: Final = 10
@@ -67,7 +67,6 @@ class TaskPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Was told to go."""
     is_told: bool = False
     """Was told so by its Job, or is about to be."""
-    replaces_evicted: bool = False
     is_ready: bool = False
     """All of its containers are."""
     restarts: int = 0
@@ -109,7 +108,6 @@ def decode_pod(raw: bytes) -> TaskPod:
         phase=status.phase,
         is_going=meta.deletion_timestamp is not None,
         is_told=OUT_OF_SYNC in annotations,
-        replaces_evicted=REPLACES in annotations,
         is_ready=all(it.ready for it in containers),
         restarts=sum([it.restart_count for it in (*containers, *initial)]),
         exit_codes=tuple([it.exit_code for it in ended]) if status.phase == "Failed" else (),

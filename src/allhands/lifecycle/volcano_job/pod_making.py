@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.volcano.budget_rules import BUDGETS
 from allhands.lifecycle.changes import owner_reference
 from allhands.lifecycle.instructions import Create
 from allhands.lifecycle.volcano_job.names import (
@@ -21,14 +22,11 @@ from allhands.lifecycle.volcano_job.names import (
     JOB_RETRIES,
     JOB_VERSION,
     KIND,
-    MAX_UNAVAILABLE_BUDGET,
-    MIN_AVAILABLE_BUDGET,
     NUMA_POLICY,
     PARTITION,
     PODS,
     PREEMPTABLE,
     QUEUE_NAME,
-    REPLACES,
     REVOCABLE_ZONE,
     TASK,
     TASK_INDEX,
@@ -39,7 +37,7 @@ from allhands.lifecycle.volcano_job.names import (
 from allhands.lifecycle.volcano_job.volumes import with_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from allhands.api.document import Manifest
     from allhands.lifecycle.volcano_job.documents import JobDocument
@@ -64,8 +62,7 @@ class PodMaker:
         self._plugins = plugins
         self._scheduler = scheduler
 
-    def pods(self, task: Task, indexes: Iterable[int], evicted: Container[str] = ()) -> Iterator[Create]:
-        """`evicted`: names of pods whose places are taken after they were evicted."""
+    def pods(self, task: Task, indexes: Iterable[int]) -> Iterator[Create]:
         base = self._base(task)
         raw = msgspec.json.encode(base) if self._plugins else b""
         namespace = self._job.metadata.namespace
@@ -73,8 +70,6 @@ class PodMaker:
             manifest = _manifests.decode(raw) if raw else base
             name = pod_name(self._job.metadata.name, task.name, index)
             manifest = {**manifest, "metadata": self._metadata(manifest["metadata"], task, index, name)}
-            if name in evicted:
-                manifest["metadata"]["annotations"][REPLACES] = "true"
             for plugin in self._plugins:
                 plugin.equip(self._job, task.spec, index, manifest)
             yield Create(PODS, namespace, manifest, unless_there=True)
@@ -136,7 +131,7 @@ def _passed_on(texts: dict[str, str] | None, names: tuple[str, ...]) -> dict[str
 
 
 def _budget(annotations: dict[str, str] | None) -> dict[str, str]:
-    for name in (MIN_AVAILABLE_BUDGET, MAX_UNAVAILABLE_BUDGET):
+    for name in BUDGETS:
         if annotations and name in annotations:
             return {name: annotations[name]}
     return {}

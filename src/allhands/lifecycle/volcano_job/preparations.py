@@ -1,15 +1,17 @@
 """What must be there before the first pod of a Job: claims for its volumes, and what its plugins need. Made once; that
-it was done is noted in the status, as Volcano does.
+it was done is noted in the status, as Volcano does. What plugins made goes after the last pod.
 
-It only says what to make: an object of the same name that belongs to the Job is fine, somebody else's is a refusal.
+It only says what to make and what to remove: an object of the same name that belongs to the Job is fine, somebody
+else's is a refusal and stays. Secrets go with the Job: nobody may read them, so nobody can tell whose one is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from allhands.lifecycle.instructions import Create, Patch
+from allhands.lifecycle.instructions import Create, Delete, Patch
 from allhands.lifecycle.volcano_job.extension import KeyPair
+from allhands.lifecycle.volcano_job.plugins.beside import SECRETS
 from allhands.lifecycle.volcano_job.volumes import claims
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from allhands.lifecycle.volcano_job.inputs import Equipment
 
 
+PLUGIN: Final = "plugin-"
+"""Begins the note of a plugin."""
+
+
 class Preparations(NamedTuple):
     creates: list[Create]
     notes: dict[str, str]
@@ -27,7 +33,7 @@ class Preparations(NamedTuple):
 
 def preparations(job: JobDocument, equipment: Equipment, controlled: Mapping[str, str]) -> Preparations | None:
     """What is still to be made, and what the status then says; None if all of it was."""
-    notes = {f"plugin-{name}": name for name in sorted(job.spec.plugins or {})}
+    notes = {f"{PLUGIN}{name}": name for name in sorted(job.spec.plugins or {})}
     creates: list[Create] = []
     if any(note not in controlled for note in notes):
         creates += [
@@ -48,7 +54,7 @@ def preparations(job: JobDocument, equipment: Equipment, controlled: Mapping[str
 def keeping_up(job: JobDocument, plugins: Sequence[JobPlugin], controlled: Mapping[str, str]) -> list[Patch]:
     """What follows the Job when it is scaled, if it was made."""
     patches: list[Patch] = []
-    if any(f"plugin-{name}" not in controlled for name in job.spec.plugins or {}):
+    if any(f"{PLUGIN}{name}" not in controlled for name in job.spec.plugins or {}):
         return patches
     for plugin in plugins:
         for it in plugin.companions(job, _no_keys):
@@ -57,6 +63,24 @@ def keeping_up(job: JobDocument, plugins: Sequence[JobPlugin], controlled: Mappi
                 content = {field: value for field, value in it.manifest.items() if field not in _FIXED}
                 patches.append(Patch(it.resource, job.metadata.namespace, name, content))
     return patches
+
+
+def removals(job: JobDocument, plugins: Sequence[JobPlugin], controlled: Mapping[str, str]) -> list[Delete]:
+    """What nobody needs any more once nothing runs, if it is noted."""
+    if not any(note.startswith(PLUGIN) for note in controlled):
+        return []
+    meta = job.metadata
+    return [
+        Delete(it.resource, meta.namespace, it.manifest["metadata"]["name"], owner_uid=meta.uid)
+        for plugin in plugins
+        for it in plugin.companions(job, _no_keys)
+        if it.resource != SECRETS
+    ]
+
+
+def without_plugins(controlled: Mapping[str, str]) -> dict[str, str]:
+    """The notes of one whose plugins have to make everything anew."""
+    return {note: name for note, name in controlled.items() if not note.startswith(PLUGIN)}
 
 
 _FIXED = ("apiVersion", "kind", "metadata")

@@ -8,26 +8,28 @@ neighbours of one kind in any order, changes nothing in the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from allhands.api.volcano.job_flow import JOB_FLOW
 from allhands.api.volcano.job_status import JobPhase
-from allhands.api.volcano.lifecycle_policy import Action
+from allhands.api.volcano.lifecycle_policy import Action, Event
 from allhands.lifecycle.changes import object_reference
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Delete, Instruction, Outcome, Patch, Record
+from allhands.lifecycle.volcano_job.clocks import clocks_of
 from allhands.lifecycle.volcano_job.documents import JOBS
 from allhands.lifecycle.volcano_job.group_making import group_update, new_group
 from allhands.lifecycle.volcano_job.inputs import Equipment, Observed
 from allhands.lifecycle.volcano_job.names import API_VERSION, JOB_VERSION, KIND, OUT_OF_SYNC, POD_GROUPS, PODS
-from allhands.lifecycle.volcano_job.preparations import keeping_up, preparations
-from allhands.lifecycle.volcano_job.retries import most_retries, pause_seconds
+from allhands.lifecycle.volcano_job.preparations import keeping_up, preparations, removals, without_plugins
+from allhands.lifecycle.volcano_job.retries import FLOW_SECONDS, most_retries, pause_seconds
 from allhands.lifecycle.volcano_job.status import StatusDraft
 from allhands.lifecycle.volcano_job.supply import missing_pods, pods_text
 from allhands.lifecycle.volcano_job.tally import Tally
 from allhands.lifecycle.volcano_job.tasks import Tasks
-from allhands.lifecycle.volcano_job.transitions import PARTIAL, Finding, transition
+from allhands.lifecycle.volcano_job.transitions import PARTIAL, Finding, transition, transition_table
 from allhands.lifecycle.volcano_job.triggers import (
-    Sightings,
     Trigger,
+    eviction_clock,
     find_triggers,
     is_behind,
     lost_pods,
@@ -53,24 +55,20 @@ def reconcile(
     now_seconds: float,
     *,
     equipment: Equipment | None = None,
-    sightings: Sightings | None = None,
 ) -> Outcome:
     if job.metadata.is_going:
         return NOTHING_TO_DO  # what it owns goes with it
-    return _Look(job, observed, now_seconds, equipment or Equipment(), sightings or Sightings()).outcome()
+    return _Look(job, observed, now_seconds, equipment or Equipment()).outcome()
 
 
 class _Look:
     """The state of one look, from what is observed to the instructions."""
 
-    def __init__(
-        self, job: JobDocument, observed: Observed, now_seconds: float, equipment: Equipment, sightings: Sightings
-    ) -> None:
+    def __init__(self, job: JobDocument, observed: Observed, now_seconds: float, equipment: Equipment) -> None:
         self._job = job
         self._observed = observed
         self._now_seconds = now_seconds
         self._equipment = equipment
-        self._sightings = sightings
         self._tasks = Tasks(job.spec)
         self._draft = StatusDraft(job.status, job.metadata.created_seconds, now_seconds)
         self._before: list[Instruction] = []
@@ -83,6 +81,7 @@ class _Look:
         if self._draft.phase is None:
             self._draft.enter(JobPhase.PENDING)
         self._tally = self._counted()
+        self._clocks = clocks_of(observed.group, self._draft.version)
 
     def _counted(self) -> Tally:
         draft = self._draft
@@ -120,17 +119,13 @@ class _Look:
         """A command is done before it is thrown away, and nothing else in the same look. Should the end come between
         the two, it finds the Job in a phase in which it does nothing, and is only thrown away."""
         meta = command.metadata
-        try:
-            action = Action(command.action)
-        except ValueError:
-            action = Action.SYNC_JOB
-        row = None if action in PARTIAL else transition(self._phase, action)
+        row = transition(self._phase, Action(command.action)) if command.action in _COMMANDS else None
         if row is None:
-            text = f"Command {meta.name} asks for {command.action}, which does nothing while the Job is {self._phase}."
+            text = f"Command {meta.name} asks for {command.action or 'nothing'}, {_why_ignored(command, self._phase)}."
             self._tell("Warning", "CommandIgnored", text)
         else:
-            self._follow(action, command.message or command.reason or f"Command {meta.name} asks for it.")
-            self._tell("Normal", "CommandIssued", f"Command {meta.name}: {action}.")
+            self._follow(row.cause, command.message or command.reason or f"Command {meta.name} asks for it.")
+            self._tell("Normal", "CommandIssued", f"Command {meta.name}: {row.cause}.")
         self._after.append(command.removal())
         self._wakes.append(self._now_seconds)
 
@@ -138,6 +133,9 @@ class _Look:
         row = transition(self._phase, cause)
         assert row is not None
         self._draft.follow(row, reason, message)
+        if cause is Action.RESUME_JOB:
+            # Some of it may be gone already, though it is still noted: who makes it again finds what is left.
+            self._draft.controlled = without_plugins(self._draft.controlled)
         self._tally = self._counted()
         if self._phase not in (JobPhase.PENDING, JobPhase.RUNNING):
             self._wakes.append(self._now_seconds)
@@ -154,13 +152,14 @@ class _Look:
     # -- phases
 
     def _live(self) -> None:
-        triggers = find_triggers(self._job, self._tally, self._observed.group, self._sightings, self._now_seconds)
+        triggers = find_triggers(self._job, self._tally, self._observed, self._clocks, self._now_seconds)
         useful = [it for it in triggers if transition(self._phase, it.action) is not None]
         due = [it for it in useful if it.due_seconds <= self._now_seconds]
         if due:
             self._act(due)
             return
         self._wakes += [it.due_seconds for it in useful[:1]]
+        self._before += self._clock_notes()
         self._find_and_supply()
 
     def _find_and_supply(self) -> None:
@@ -188,6 +187,18 @@ class _Look:
         self._before += [_mark(pod) for pod in along if not pod.is_told]
         self._after += [_mark(pod) for pod in causes if not pod.is_told]
         self._tell_to_go(targets.values())
+        for it in triggers:
+            if it.event is Event.POD_EVICTED:
+                self._clocks.forget(eviction_clock(it.task, it.place))
+        self._after += self._clock_notes()
+
+    def _clock_notes(self) -> list[Patch]:
+        """On a group that is to stay."""
+        group = self._observed.group
+        if group is None or group.metadata.is_going or self._is_old(group):
+            return []
+        patch = self._clocks.patch(group)
+        return [] if patch is None else [patch]
 
     def _find(self) -> None:
         """Follows what is found, from Pending to Running to the end, as far as it goes."""
@@ -209,7 +220,7 @@ class _Look:
         if draft.reason != Action.RESUME_JOB and draft.retries >= most_retries(self._job.spec):
             self._follow(Finding.RETRIES_ARE_USED_UP, draft.message)
             return
-        triggers = find_triggers(self._job, tally, self._observed.group, self._sightings, self._now_seconds)
+        triggers = find_triggers(self._job, tally, self._observed, self._clocks, self._now_seconds)
         partial = [it for it in triggers if it.action in PARTIAL and it.due_seconds <= self._now_seconds]
         if partial:
             self._restart_parts(partial, tally)
@@ -241,7 +252,8 @@ class _Look:
     def _wind_down(self) -> None:
         """Nothing runs on. What has ended stays, for people to look at."""
         pods = self._observed.pods
-        if all(it.has_ended and not it.is_going for it in pods):
+        nothing_runs = all(it.has_ended and not it.is_going for it in pods)
+        if nothing_runs:
             row = transition(self._phase, Finding.NOTHING_RUNS)
             if row is not None:
                 self._follow(Finding.NOTHING_RUNS, self._draft.message, self._draft.reason)
@@ -251,12 +263,29 @@ class _Look:
             self._after.append(_group_removal(group))
         if self._phase.is_over:
             self._live_out()
+        if nothing_runs and not self._after:
+            self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """What plugins made goes before it is forgotten that it is there, and only when the end is written down: should
+        it not be possible to remove it, that is no reason to keep anybody from learning of the end."""
+        stored = self._job.status.state
+        if stored is None or stored.phase is not self._phase or transition(self._phase, Finding.NOTHING_RUNS):
+            return
+        old = removals(self._job, self._equipment.plugins, self._draft.controlled)
+        if old:
+            self._before += old
+            self._draft.controlled = without_plugins(self._draft.controlled)
 
     def _live_out(self) -> None:
         limit = self._job.spec.ttl_seconds_after_finished
         if limit is None:
             return
-        over_at = self._draft.since_seconds + limit
+        owner = self._job.metadata.controller
+        is_of_flow = owner is not None and owner.kind == JOB_FLOW.kind
+        over_at = self._draft.since_seconds + (max(limit, FLOW_SECONDS) if is_of_flow else limit)
+        if is_of_flow and not self._observed.is_settled:
+            over_at = max(over_at, self._now_seconds + 1.0)  # who was away needs a moment, too
         if self._now_seconds < over_at or self._doomed or self._after:
             self._wakes.append(over_at)
             return
@@ -301,12 +330,14 @@ class _Look:
     def _remove_old_group(self) -> bool:
         """Whether the group is from before a restart. One that was made by somebody else says nothing of it."""
         group = self._observed.group
-        noted = "" if group is None else group.metadata.annotation(JOB_VERSION)
-        if group is None or not noted or noted == str(self._draft.version):
+        if group is None or not self._is_old(group):
             return False
         if not group.metadata.is_going:
             self._after.append(_group_removal(group))
         return True
+
+    def _is_old(self, group: PodGroup) -> bool:
+        return group.metadata.annotation(JOB_VERSION) not in ("", str(self._draft.version))
 
     def _make_pods(self) -> None:
         supply = missing_pods(self._job, self._tally, self._draft, self._equipment, self._observed)
@@ -361,6 +392,22 @@ class _Look:
 
     def _record(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> Record:
         return Record(object_reference(API_VERSION, KIND, self._job.metadata), type, reason, message)
+
+
+_COMMANDS: Final = tuple(
+    sorted({it.cause.value for it in transition_table() if isinstance(it.cause, Action) and it.cause not in PARTIAL})
+)
+
+
+def _why_ignored(command: CommandDocument, phase: JobPhase) -> str:
+    if command.action in PARTIAL:
+        return (
+            "which only a policy can ask for: a command does not say which task, pod or partition it means. "
+            "RestartJob restarts all of them, and a pod that is deleted is made anew"
+        )
+    if command.action in _COMMANDS:
+        return f"which does nothing while the Job is {phase}"
+    return f"and a Job knows {', '.join(_COMMANDS)}"
 
 
 def _mark(pod: TaskPod) -> Patch:

@@ -1,4 +1,5 @@
-"""How often a Job may be restarted, and how long it is waited before. Numbers from numbers; it keeps nothing."""
+"""How often a Job may be restarted, how long it is waited before, and how long it stays when it is over. Numbers from
+numbers; it keeps nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 FIRST_PAUSE_SECONDS: Final = 10.0
 MOST_PAUSE_SECONDS: Final = 300.0
 DEFAULT_MAX_RETRY: Final = 3
+FLOW_SECONDS: Final = 10.0
+"""The Job of a flow stays at least so long: a flow that has not noted how it ended would make it again."""
 
 
 def most_retries(spec: JobSpec) -> int:

@@ -47,7 +47,7 @@ def missing_pods(
             continue
         missing = [index for index in range(task.replicas) if index not in taken]
         is_part = is_part or len(missing) > left
-        creates += maker.pods(task, missing[:left], observed.evicted)
+        creates += maker.pods(task, missing[:left])
         left -= min(left, len(missing))
     return Supply(creates, is_part)
 
