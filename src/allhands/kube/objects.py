@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.kinds import Resource
+from allhands.kube.early_requests import EarlyRequests
 from allhands.kube.listing import split_list
 from allhands.kube.paths import Asked, asked, delete_body, path_to, selection, write_query
 from allhands.kube.transport import DEFAULTS, JSON, Settings, Transport
@@ -29,7 +30,7 @@ from allhands.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Iterable, Mapping
 
     from allhands.api.document import Manifest
     from allhands.kube.access import Access
@@ -47,6 +48,7 @@ _PATCH_TYPES: Final[dict[str, str]] = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
 }
 
 
@@ -65,12 +67,16 @@ class KubeObjects:
         transport: Transport | None = None,
     ) -> None:
         self.transport = transport or Transport(access, settings, metrics)
+        self._early_watches: EarlyRequests[KubeWatch] = EarlyRequests()
+        self._early_pages: EarlyRequests[Page] = EarlyRequests()
 
     async def __aenter__(self) -> KubeObjects:
         await self.transport.__aenter__()
         return self
 
     async def __aexit__(self, *reason: object) -> None:
+        await self._early_watches.close()
+        await self._early_pages.close()
         await self.transport.__aexit__(*reason)
 
     async def request(
@@ -101,8 +107,23 @@ class KubeObjects:
         return await self.transport.exchange(what, "GET", path_to(resource, namespace, name, subresource), params)
 
     async def list(self, resource: Resource, query: Query = EVERYTHING) -> Page:
+        if self._early_pages and (begun := self._early_pages.take((resource, query))) is not None:
+            return await begun
+        return await self._list(resource, query)
+
+    async def _list(self, resource: Resource, query: Query) -> Page:
         what, path = asked("list", resource, query.namespace), path_to(resource, query.namespace)
         return split_list((await self.transport.exchange(what, "GET", path, selection(query))).raw)
+
+    def watch_early(self, resources: Iterable[Resource]) -> None:
+        """Asks for all that is there of them now; whoever watches them soon gets that watch."""
+        for resource in resources:
+            watch = self._open_watch(resource, EVERYTHING, bookmarks=True, initial_events=True)
+            self._early_watches.begin(resource, watch)
+
+    def list_early(self, resource: Resource, query: Query) -> None:
+        """Asks for that now; whoever asks for the same soon gets that answer."""
+        self._early_pages.begin((resource, query), self._list(resource, query))
 
     async def watch(
         self,
@@ -111,6 +132,15 @@ class KubeObjects:
         *,
         bookmarks: bool = False,
         initial_events: bool | None = None,
+    ) -> KubeWatch:
+        if self._early_watches and bookmarks and initial_events and query == EVERYTHING:
+            begun = self._early_watches.take(resource)
+            if begun is not None:
+                return await begun
+        return await self._open_watch(resource, query, bookmarks=bookmarks, initial_events=initial_events)
+
+    async def _open_watch(
+        self, resource: Resource, query: Query, *, bookmarks: bool, initial_events: bool | None
     ) -> KubeWatch:
         seconds = self.transport.chance.randint(*WATCH_SECONDS)
         params = selection(query) | {"watch": "true", "timeoutSeconds": str(seconds)}

@@ -82,6 +82,8 @@ def write_query(options: WriteOptions) -> str:
         params["dryRun"] = "All"
     if options.field_manager:
         params["fieldManager"] = options.field_manager
+    if options.force:
+        params["force"] = "true"
     return with_params("", params)
 
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from allhands.kube.refusals import UnansweredError
     from allhands.kube.settings import Limits
 
-MUCH_BYTES: Final = 4 * 1024 * 1024
-"""So much may wait to be taken; then nothing more is read until somebody has."""
+MUCH_BYTES: Final = 16 * 1024 * 1024
+"""So much may wait to be taken; then nothing more is read until somebody has taken most of it."""
+PIECE_BYTES: Final = 1024 * 1024
+"""So much is handed over together: whoever splits and reads it holds it twice."""
 LITTLE_BYTES: Final = 16 * 1024
 THICK_SECONDS: Final = 0.005
 GATHER_SECONDS: Final = 0.01
@@ -118,15 +120,33 @@ class WireStream:
                 self._is_thick = False
                 self._stream.pause()
                 asyncio.get_running_loop().call_later(GATHER_SECONDS, self._stream.go_on)
-            elif self._is_paused:
-                self._is_paused = False
-                self._stream.go_on()
             await self._wait()
         now = asyncio.get_running_loop().time()
         self._is_thick = self._bytes < LITTLE_BYTES and now - self._came_at < THICK_SECONDS + GATHER_SECONDS
         self._came_at = now
+        if self._bytes > PIECE_BYTES:
+            return await self._piece()
         parts, self._parts, self._bytes = self._parts, [], 0
+        self._go_on()
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def _piece(self) -> bytes:
+        """Some of what has come. Others have their turn in between, also the one who reads the socket."""
+        count = size = 0
+        while size < PIECE_BYTES:
+            size += len(self._parts[count])
+            count += 1
+        piece = b"".join(self._parts[:count])
+        del self._parts[:count]
+        self._bytes -= size
+        self._go_on()
+        await asyncio.sleep(0)
+        return piece
+
+    def _go_on(self) -> None:
+        if self._is_paused and self._bytes <= MUCH_BYTES // 2:
+            self._is_paused = False
+            self._stream.go_on()
 
     def close(self) -> None:
         """At once; may be called again."""

@@ -5,7 +5,7 @@ The order is the real server's: is it JSON at all, is it of this kind, can it be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
 """A place in the real server's source that its message names; clients match the whole text."""
+_EVENT_VERSIONS: Final = frozenset({"v1", "events.k8s.io/v1"})
+"""One kind in two groups: each could be converted into the other, so that it is the version that is refused."""
 
 
 def decode(body: Manifest | bytes) -> Manifest:
@@ -57,7 +59,7 @@ def check_kind(kind: Kind, document: Manifest) -> None:
     if kind.custom and api_version == kind.api_version:
         named = (document.get("metadata") or {}).get("name", "")
         raise invalid_object(kind.group, name, named, [invalid("kind", name, f"must be {kind.kind}")])
-    if kind.custom:
+    if kind.custom or (name == kind.kind == "Event" and api_version in _EVENT_VERSIONS):
         raise bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
         )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedDict
 
 from allhands.api.errors import bad_request, go_quote
+from allhands.api.kinds import Resource
 from allhands.api.selectors import parse_field_selector, parse_label_selector
 from allhands.store.journal import DEFAULT_WINDOW, Change, Journal
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from allhands.ports import Query
     from allhands.store.record import Key, Record
 
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges")
+LIMITING: Final = frozenset({LIMIT_RANGES, Resource("", "v1", "resourcequotas")})
 _SCOPE_FIELDS = ("metadata.name", "metadata.namespace")
 _NO_LABELS: dict[str, str] = {}
 
@@ -37,7 +40,8 @@ class Filter:
         self.namespace = query.namespace
         self._labels: LabelSelector | None = parse_label_selector(query.labels) if query.labels else None
         self._fields: FieldSelector | None = parse_field_selector(query.fields) if query.fields else None
-        positions = {name: position for position, name in enumerate(kind.selectable)}
+        selected = enumerate(kind.selected or kind.selectable)
+        positions = {name: position for position, name in selected if name in kind.selectable}
         requirements = self._fields.requirements if self._fields else ()
         for requirement in requirements:
             if requirement.field not in positions and requirement.field not in _SCOPE_FIELDS:
@@ -101,8 +105,28 @@ class Collection:
         self._by_field: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in kind.indexed}
         self._indexed = [(name, kind.selectable.index(name)) for name in kind.indexed]
         self._namespace_sizes: dict[str, int] = {}
+        self.home = kind.storage or kind.resource
+        """Under which the store keeps it."""
+        self.limits_others = self.home in LIMITING
+        """Its objects say what else may come into their namespaces."""
         self.closed = False
         """The kind is gone; watchers must end."""
+
+    def follow(self, kind: Kind) -> None:
+        """The kind has a new definition, perhaps with another stored version. Who watches then must begin anew."""
+        selected, self.kind = self.kind.selected, kind
+        if kind.selected != selected:
+            for record in {id(each): each for each in (*self, *self.journal.records())}.values():
+                record.fields = kind.select(record.manifest())
+        home = kind.storage or kind.resource
+        if home == self.home:
+            return
+        before, self.stored_version = self.stored_version, home.api_version
+        self.home = home
+        for record in self._records.values():
+            record.restate(kind.kind, before, self.stored_version)
+        self.journal.restate(kind.kind, before, self.stored_version)
+        self.journal.wake()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -121,7 +145,44 @@ class Collection:
 
     def apply(self, change: Change) -> None:
         """Takes a change in: the only way objects come, change and go."""
-        old, new = change.old, change.new
+        self._put(change.old, change.new)
+        self.version = change.version
+        self.journal.append(change)
+
+    def apply_hidden(self, change: Change) -> None:
+        """The same, but only writers see it until the journal reveals it or it is undone."""
+        self._put(change.old, change.new)
+        self.version = change.version
+        self.journal.append_hidden(change)
+
+    def undo(self, change: Change) -> None:
+        """Takes the last change, which is hidden, back."""
+        self._put(change.new, change.old)
+        self.journal.undo_last()
+        self.version = self.journal.last_version
+
+    def load(self, records: list[Record], version: int) -> None:
+        """The objects of an earlier life, into an empty collection; `version` is that of its last change."""
+        self._records.update({record.key: record for record in records})
+        for record in records:
+            self._namespace_sizes[record.key[0]] = self._namespace_sizes.get(record.key[0], 0) + 1
+            self._reindex(None, record)
+        self.version = self.journal.floor_version = version
+
+    def seen(self, key: Key) -> Record | None:
+        """The object as readers see it."""
+        if self.journal.hides:
+            instead = self.journal.seen_instead(key)
+            if instead is not None:
+                return instead[0]
+        return self._records.get(key)  # type: ignore[no-any-return]
+
+    @property
+    def seen_version(self) -> int:
+        """The version of the last change that readers see."""
+        return self.journal.last_seen_version if self.journal.hides else self.version
+
+    def _put(self, old: Record | None, new: Record | None) -> None:
         if new is not None:
             if old is not None:
                 dict.__setitem__(self._records, new.key, new)  # its place among the keys stays
@@ -132,8 +193,6 @@ class Collection:
             del self._records[old.key]
             self._namespace_sizes[old.key[0]] -= 1
         self._reindex(old, new)
-        self.version = change.version
-        self.journal.append(change)
 
     def _reindex(self, old: Record | None, new: Record | None) -> None:
         before = old.labels if old is not None else _NO_LABELS
@@ -158,7 +217,7 @@ class Collection:
         """The matching objects in key order, those after `after`, as they were at `version`."""
         matches: Callable[[Record], bool] = wanted.matches
         if version is not None and version < self.version:
-            return (record for record in self._past(version, after) if matches(record))
+            return (record for record in self._past(wanted, version, after) if matches(record))
         candidates = self._smallest_candidates(wanted)
         if candidates is None:
             return (record for record in self._range(wanted.namespace, after) if matches(record))
@@ -172,12 +231,17 @@ class Collection:
         for key in self._records.irange(low, high, inclusive=(after is None, True)):
             yield self._records[key]
 
-    def _past(self, version: int, after: Key | None) -> Iterator[Record]:
-        """The collection as it was: the present, with every later change undone."""
+    def _past(self, wanted: Filter, version: int, after: Key | None) -> Iterator[Record]:
+        """The collection as it was: the present, with every later change undone. Holds all that is wanted, and more."""
         earlier = self.journal.undone_to(version)
-        vanished = sorted(key for key in earlier if key not in self._records and (after is None or key > after))
-        present = self._records.irange(after, inclusive=(False, True)) if after else iter(self._records)
-        for key in merge(present, vanished):
+        candidates = self._smallest_candidates(wanted)
+        if candidates is None:
+            vanished = sorted(key for key in earlier if key not in self._records and (after is None or key > after))
+            present = (record.key for record in self._range(wanted.namespace, after))
+            keys: Iterable[Key] = merge(present, vanished)
+        else:
+            keys = sorted(key for key in candidates | dict.fromkeys(earlier) if after is None or key > after)
+        for key in keys:
             record = earlier[key] if key in earlier else self._records[key]
             if record is not None:
                 yield record

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
     from allhands.store.collection import Collection
     from allhands.store.journal import Change
     from allhands.store.record import Key, Record
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+_COLLECTOR = "kube-controller-manager"
+_SERVER = "kube-apiserver"
+"""In whose names fields are owned that change here: in a real cluster these two do it."""
 
 
 class Housekeeper:
@@ -51,6 +53,7 @@ class Housekeeper:
             "owner": self._see_owner,
             "namespace": self._see_namespace,
             "definition": self._see_definition,
+            "use": store.limits.settle,
         }
 
     def note(self, collection: Collection, change: Change) -> None:
@@ -76,6 +79,32 @@ class Housekeeper:
             self._enqueue("definition", record.key[1])
         elif collection.kind.resource == NAMESPACES and new is not None and new.is_marked:
             self._enqueue("namespace", record.key[1])
+
+    def note_use(self, namespace: str) -> None:
+        """What is used of its quotas may have changed."""
+        self._enqueue("use", namespace)
+
+    def look_again(self, collection: Collection, record: Record | None) -> None:
+        """Whatever may be left to do about an object that was there before, or whose change was taken back."""
+        assert record is not None
+        if record.owners:
+            self._enqueue("dependent", record.uid)
+        self._enqueue("owner", record.uid)
+        for owner in record.owners:
+            self._enqueue("owner", owner)
+        if collection.get(record.key) is None:
+            self._enqueue("dependents", record.uid)
+        if record.key[0]:
+            self._enqueue("namespace", record.key[0])
+        if collection.kind.resource == DEFINITIONS:
+            self._enqueue("definition", record.key[1])
+        elif collection.kind.resource == NAMESPACES:
+            self._enqueue("namespace", record.key[1])
+
+    def look_for_orphans(self) -> None:
+        """Objects from before whose owners went while nobody could tidy up."""
+        for owner in self._store.missing_owners():
+            self._enqueue("dependents", owner)
 
     def _enqueue(self, what: str, subject: str) -> None:
         item = (what, subject)
@@ -103,6 +132,7 @@ class Housekeeper:
         one object that cannot be worked on must not end the work on all others."""
         self._wake = asyncio.Event()
         while True:
+            await self._store.room()
             for _ in range(batch):
                 if self._pending:
                     what, subject = self._pending[0]
@@ -130,7 +160,7 @@ class Housekeeper:
         if not gone:
             return
         if len(gone) < len(set(record.owners)):
-            change(self._store, collection, record, lambda document: _forget_owners(document, gone))
+            change(self._store, collection, record, lambda it: _forget_owners(it, gone), manager=_COLLECTOR)
         elif not record.is_marked:
             delete_record(self._store, collection, record, DeleteOptions(propagation="Background"))
 
@@ -151,16 +181,30 @@ class Housekeeper:
             return
         if ORPHAN in finalizers:
             for dependents, dependent in self._store.dependents(uid):
-                change(self._store, dependents, dependent, lambda document: _forget_owners(document, {uid}))
+                change(self._store, dependents, dependent, lambda it: _forget_owners(it, {uid}), manager=_COLLECTOR)
             self._remove_finalizer(collection, record.key, ORPHAN)
         elif FOREGROUND in finalizers:
             waiting = False
+            self._open_circles(record)
             for dependents, dependent in self._store.dependents(uid):
                 waiting = waiting or _blocks(dependent.manifest(), uid)
                 if not dependent.is_marked:
                     delete_record(self._store, dependents, dependent, DeleteOptions(propagation="Foreground"))
             if not waiting or not any(_blocks(d.manifest(), uid) for _, d in self._store.dependents(uid)):
                 self._remove_finalizer(collection, record.key, FOREGROUND)
+
+    def _open_circles(self, owner: Record) -> None:
+        """Lets an owner not wait for dependents that it belongs to itself: they would wait for each other for ever."""
+        above: set[str] = set()
+        left = list(owner.owners)
+        while left:
+            uid = left.pop()
+            if uid not in above and (found := self._store.by_uid(uid)) is not None:
+                above.add(uid)
+                left += found[1].owners
+        for dependents, dependent in self._store.dependents(owner.uid) if above else ():
+            if dependent.uid in above:
+                change(self._store, dependents, dependent, lambda document: _unblock(document, owner.uid))
 
     def _see_protected(self, collection: Collection, record: Record, finalizer: str, *, needed: bool) -> None:
         if needed:
@@ -172,7 +216,7 @@ class Housekeeper:
     def _remove_finalizer(self, collection: Collection, key: Key, finalizer: str) -> None:
         record = collection.get(key)
         if record is not None:
-            change(self._store, collection, record, lambda document: _drop_finalizer(document, finalizer))
+            change(self._store, collection, record, lambda it: _drop_finalizer(it, finalizer), manager=_COLLECTOR)
 
     def _see_namespace(self, name: str) -> None:
         """A namespace that ends: everything in it goes first."""
@@ -212,10 +256,15 @@ class Housekeeper:
             kind.resource for kind in self._store.kinds.all() if kind.group == group and kind.resource.plural == plural
         }
         if record is None:
-            self._end_custom_kind(served)
+            collection = self._store.custom_collection(group, plural)
+            self._end_objects(collection)
+            if collection is not None:
+                self._store.drop_collection(collection.home)
+            for resource in served:
+                self._store.kinds.remove(resource)
             return
         if record.is_marked:
-            self._end_custom_objects(served)
+            self._end_objects(self._store.custom_collection(group, plural))
             self._remove_finalizer(definitions, record.key, CLEANUP)
             return
         document = record.manifest()
@@ -224,31 +273,30 @@ class Housekeeper:
             self._store.kinds.remove(stale)
         for kind in kinds:
             self._store.kinds.add(kind)
-            self._store.adopt(kind)
+        self._store.adopt(kinds)
 
         def establish(definition: Manifest) -> None:
             definition["status"] = established_status(definition, self._store.now())
 
-        self._served[name] = change(self._store, definitions, record, establish).version
+        noted = change(self._store, definitions, record, establish, manager=_SERVER, subresource="status")
+        self._served[name] = noted.version
 
-    def _end_custom_objects(self, served: set[Resource]) -> None:
-        for collection in self._store.collections():
-            if collection.kind.resource not in served:
-                continue
+    def _end_objects(self, collection: Collection | None) -> None:
+        if collection is not None:
             for record in list(collection):
                 self._store.commit(collection, record, None)
-
-    def _end_custom_kind(self, served: set[Resource]) -> None:
-        self._end_custom_objects(served)
-        for resource in served:
-            self._store.drop_collection(resource)
-            self._store.kinds.remove(resource)
 
 
 def _forget_owners(document: Manifest, uids: set[str]) -> None:
     metadata = document["metadata"]
     kept = [owner for owner in metadata.get("ownerReferences", []) if owner["uid"] not in uids]
     _set_or_drop(metadata, "ownerReferences", kept)
+
+
+def _unblock(document: Manifest, uid: str) -> None:
+    for owner in document["metadata"].get("ownerReferences", ()):
+        if owner["uid"] == uid and owner.get("blockOwnerDeletion"):
+            owner["blockOwnerDeletion"] = False
 
 
 def _drop_finalizer(document: Manifest, finalizer: str) -> None:

@@ -2,6 +2,7 @@
 
 A watcher is a position in the window, nothing more: a new one copies nothing, a slow one holds nothing back, and one
 that fell out of the window is told so (410 Gone) and lists again. Versions are unique and ascending in the window.
+Where changes have to be on disk before anybody sees them, the last ones are hidden until they are revealed or undone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from allhands.ports import Event, Head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from allhands.store.record import Record
 
@@ -38,6 +39,10 @@ class Change:
         if event is None:
             event = self._event = self._made_event()
         return event
+
+    def forget_event(self) -> None:
+        """Its records are stated in another version now."""
+        self._event = None
 
     def _made_event(self) -> Event:
         old, new = self.old, self.new
@@ -65,10 +70,26 @@ class Journal:
         """The position of the oldest change still held. Positions never repeat."""
         self.floor_version = start_version
         """Changes after this version are all held; about earlier ones nothing is known."""
+        self._hidden = 0
+        """How many of the last changes nobody may see yet."""
+        self._before_hidden: dict[tuple[str, str], Record | None] = {}
+        """What readers see in place of the objects that hidden changes are about."""
 
     @property
     def end_position(self) -> int:
-        return self.first_position + len(self._changes)
+        """Where the changes end that may be seen."""
+        return self.first_position + len(self._changes) - self._hidden
+
+    @property
+    def last_version(self) -> int:
+        """Of the last change, hidden ones too, or of what came before all that are held."""
+        return self._changes[-1].version if self._changes else self.floor_version
+
+    @property
+    def last_seen_version(self) -> int:
+        """Of the last change that may be seen, or of what came before all that are held."""
+        seen = len(self._changes) - self._hidden
+        return self._changes[seen - 1].version if seen else self.floor_version
 
     def append(self, change: Change) -> None:
         self._changes.append(change)
@@ -76,6 +97,50 @@ class Journal:
             self.floor_version = self._changes.popleft().version
             self.first_position += 1
         self.wake()
+
+    def restate(self, kind: str, before: str, now: str) -> None:
+        """See `Record.restate`."""
+        for change in self._changes:
+            change.forget_event()
+        for record in self.records():
+            record.restate(kind, before, now)
+
+    def records(self) -> Iterator[Record]:
+        """Of all changes; one may come twice, as what was and as what became."""
+        for change in self._changes:
+            yield from (record for record in (change.old, change.new) if record is not None)
+
+    @property
+    def hides(self) -> bool:
+        return self._hidden > 0
+
+    def append_hidden(self, change: Change) -> None:
+        """Takes in a change that nobody sees before it is revealed."""
+        record = change.new or change.old
+        assert record is not None
+        self._changes.append(change)
+        self._hidden += 1
+        self._before_hidden.setdefault(record.key, change.old)
+
+    def reveal(self, count: int) -> None:
+        """Shows the first `count` of the hidden changes."""
+        self._hidden -= count
+        self._before_hidden = self.undone_to(self.last_seen_version) if self._hidden else {}
+        while len(self._changes) - self._hidden > self._window:
+            self.floor_version = self._changes.popleft().version
+            self.first_position += 1
+        self.wake()
+
+    def undo_last(self) -> None:
+        """The last change, which is hidden, never was. All hidden ones are undone before anybody reads."""
+        self._hidden -= 1
+        self._changes.pop()
+        if not self._hidden:
+            self._before_hidden = {}
+
+    def seen_instead(self, key: tuple[str, str]) -> tuple[Record | None] | None:
+        """What readers see of an object that a hidden change is about; None if there is no such change."""
+        return (self._before_hidden[key],) if key in self._before_hidden else None
 
     def wake(self) -> None:
         """Lets every watcher look again, e.g. because the collection is going away."""
@@ -105,17 +170,17 @@ class Journal:
 
     def position_after(self, version: int) -> int:
         """The position of the first change later than `version`, which must not be below the floor."""
-        position = self.end_position
+        position = self.first_position + len(self._changes)
         for change in reversed(self._changes):
             if change.version <= version:
                 break
             position -= 1
-        return position
+        return min(position, self.end_position)
 
     def at(self, position: int) -> Change | None:
         """The change at a position that has not left the window; None if it is still to come."""
         changes, place = self._changes, position - self.first_position
-        return changes[place] if place < len(changes) else None
+        return changes[place] if place < len(changes) - self._hidden else None
 
     def since(self, position: int) -> list[Change]:
         """All from a position on that has not left the window; nobody may change the list."""

@@ -17,7 +17,7 @@ from allhands.ports import (
     Query,
     WriteOptions,
 )
-from allhands.store import deleting, patching, pods, reading, writing
+from allhands.store import applying, deleting, patching, pods, reading, scaling, writing
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -64,7 +64,10 @@ class InProcessObjects:
     async def create(
         self, resource: Resource, body: Manifest | bytes, namespace: str = "", options: WriteOptions = DEFAULT_WRITE
     ) -> Document:
-        return writing.create(self._store, self._store.kind(resource), body, namespace, options)
+        kind = self._store.kind(resource)
+        if kind.is_question:
+            raise method_not_supported(kind.group, kind.resource.plural, "create")
+        return writing.create(self._store, kind, body, namespace, options)
 
     async def update(
         self,
@@ -90,7 +93,12 @@ class InProcessObjects:
         *,
         subresource: str = "",
     ) -> Document:
+        if subresource == "scale":
+            kind = self._store.kind(resource)
+            return scaling.patch_scale(self._store, kind, name, patch_type, patch, namespace, options)
         kind = self._written(resource, subresource)
+        if patch_type == "apply":
+            return applying.apply(self._store, kind, name, patch, namespace, options, subresource)
         return patching.patch(self._store, kind, name, patch_type, patch, namespace, options, subresource=subresource)
 
     async def delete(

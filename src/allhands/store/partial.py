@@ -167,7 +167,7 @@ def _document(kind: Kind, metadata: Manifest, spec: Any, status: Any) -> Manifes
 def patch_metadata(store: Store, kind: Kind, record: Record, changes: Any, options: WriteOptions) -> Document | None:
     if kind.custom or not isinstance(changes, dict) or changes.keys() != {"metadata"} or kind.generation_follows:
         return None
-    if not isinstance(changes["metadata"], dict):
+    if not isinstance(changes["metadata"], dict) or "managedFields" in changes["metadata"]:
         return None
     identity = {name: value for name, value in changes["metadata"].items() if name in _PRECONDITIONS}
     if not _stands(identity, record):

@@ -18,8 +18,10 @@ from allhands.api.patch.values import go_text
 from allhands.api.schema.diagnosis import Diagnosis
 from allhands.ports import DEFAULT_WRITE, Document, PatchType, WriteOptions
 from allhands.store import bodies
+from allhands.store.ownership import stated_owners
 from allhands.store.partial import patch_metadata, patch_spec, patch_status
-from allhands.store.writing import replace, settle_namespace
+from allhands.store.record import shown_manifest
+from allhands.store.writing import check_name, replace, settle_namespace
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -42,9 +44,25 @@ def patch(
     record = store.collection(kind).get((namespace if kind.namespaced else "", name))
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
+    try:
+        return _patch(store, kind, record, patch_type, changes, options, subresource)
+    except RecursionError:  # nothing is stored by then: what is put together is as deep as the patch
+        raise bad_request("the patch is nested too deeply") from None
+
+
+def _patch(
+    store: Store,
+    kind: Kind,
+    record: Record,
+    patch_type: PatchType,
+    changes: Any,
+    options: WriteOptions,
+    subresource: str,
+) -> Document:
+    namespace, name = record.key
     if (done := _patch_part(store, kind, record, patch_type, changes, options, subresource)) is not None:
         return done
-    patched = _apply(kind, record.manifest() | {"apiVersion": kind.api_version}, patch_type, changes)
+    patched = _apply(kind, shown_manifest(kind, record), patch_type, changes)
     if patch_type == "strategic":
         _ignore_stated_kind(kind, patched)
     shown = go_text(changes) if patch_type == "strategic" else _shown(patched)
@@ -62,11 +80,9 @@ def patch(
             raise invalid_object("", "", "", [invalid("patch", shown, fault)]) from None
         document, warnings = bodies.in_normal_form(kind, found.pruned, options.field_validation)
     with Telling(warnings):
-        stated = document["metadata"].get("name", "")
-        if stated != name:
-            raise bad_request(f"the name of the object ({stated}) does not match the name on the URL ({name})")
+        check_name(document["metadata"].get("name", ""), name)
         settle_namespace(kind, document["metadata"], namespace)
-        return replace(store, kind, record, document, warnings, options, subresource)
+        return replace(store, kind, record, document, warnings, options, subresource, stated=stated_owners(patched))
 
 
 def _patch_part(
@@ -78,12 +94,14 @@ def _patch_part(
     options: WriteOptions,
     subresource: str,
 ) -> Document | None:
-    """The answer, if the patch is about one part alone and plainly fine."""
+    """The answer, if the patch is about one part alone and plainly fine, and nobody's fields are tracked."""
+    if record.is_tracked:
+        return None
     if subresource == "status":
         if patch_type == "json":
             return None
         return patch_status(store, kind, record, changes, options, strategic=patch_type == "strategic")
-    if patch_type != "merge":
+    if patch_type != "merge" or options.submitter is not None:
         return None
     done = patch_metadata(store, kind, record, changes, options)
     return patch_spec(store, kind, record, changes, options) if done is None else done

@@ -64,9 +64,9 @@ def _decode_token(text: str) -> ContinueToken:
 
 
 def get(store: Store, kind: Kind, name: str, namespace: str, resource_version: str = "") -> Document:
-    if parse_version(resource_version, _unclassified) > store.version:
-        raise too_large_version(int(resource_version), store.version)
-    record = store.collection(kind).get((namespace if kind.namespaced else "", name))
+    if parse_version(resource_version, _unclassified) > store.seen_version:
+        raise too_large_version(int(resource_version), store.seen_version)
+    record = store.collection(kind).seen((namespace if kind.namespaced else "", name))
     if record is None:
         raise no_such_object(kind.group, kind.resource.plural, name)
     return Document(shown(kind, record.raw))
@@ -92,8 +92,10 @@ def list_page(store: Store, kind: Kind, query: Query) -> Page:
         )
     # A list that may be of any age comes whole, whatever the limit.
     limit = 0 if query.resource_version == "0" and not query.continue_token else query.limit
+    if version is None and collection.journal.hides:
+        version = store.seen_version
     records, remaining = collection.page(wanted, limit, version, after)
-    listed = store.version if version is None else version
+    listed = store.seen_version if version is None else version
     token_text = ""
     if remaining != 0:
         token_text = ContinueToken(listed, records[-1].key, _ENCODING).encode()
@@ -110,8 +112,8 @@ def _listed_version(store: Store, query: Query) -> int | None:
     if match == "Exact" and query.resource_version == "0":
         raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     version = parse_version(query.resource_version, _bad_version)
-    if version > store.version:
-        raise too_large_version(version, store.version)
+    if version > store.seen_version:
+        raise too_large_version(version, store.seen_version)
     if match == "Exact" or (not match and query.limit and version):
         return version
     return None
@@ -171,8 +173,8 @@ def watch(
     wanted = Filter(kind, query)
     version = parse_version(query.resource_version, _unclassified)
     journal = collection.journal
-    if initial_events and version > store.version:
-        raise too_large_version(version, store.version)
+    if initial_events and version > store.seen_version:
+        raise too_large_version(version, store.seen_version)
     initial = initial_events if initial_events is not None else version == 0
     if not initial and version and version < journal.floor_version:
         raise expired(f"too old resource version: {version} ({journal.floor_version})")
@@ -183,7 +185,7 @@ def watch(
         wanted,
         position=position,
         after_version=version,
-        initial_version=store.version if initial else None,
+        initial_version=store.seen_version if initial else None,
         mark_initial_end=bool(initial_events) and bookmarks,
         empty_object=lambda at: empty_object(kind, at),
         bookmarks=bookmarks,

@@ -13,6 +13,8 @@ import msgspec
 from allhands.ports import Document, Head
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
 
@@ -23,13 +25,14 @@ Fields: TypeAlias = tuple[str, ...]
 
 _encoder = msgspec.json.Encoder()
 _MARK = b'"deletionTimestamp":'
+_OWNERS = b'"managedFields":'
 _NO_LABELS: dict[str, str] = {}
 
 
 class Record:
     """An object at one version."""
 
-    __slots__ = ("_head", "_is_marked", "fields", "key", "labels", "owners", "raw", "uid", "version")
+    __slots__ = ("_head", "_is_marked", "_is_tracked", "fields", "key", "labels", "owners", "raw", "uid", "version")
 
     def __init__(
         self,
@@ -42,8 +45,9 @@ class Record:
         owners: tuple[str, ...],
         *,
         is_marked: bool | None = None,
+        is_tracked: bool | None = None,
     ) -> None:
-        """`is_marked`: see there; None where its text has to be asked."""
+        """`is_marked`, `is_tracked`: see there; None where its text has to be asked."""
         self.key = key
         self.uid = uid
         self.version = version
@@ -54,6 +58,7 @@ class Record:
         """The uids of the owners."""
         self._head: Head | None = None
         self._is_marked = is_marked
+        self._is_tracked = is_tracked
 
     @property
     def is_marked(self) -> bool:
@@ -61,6 +66,13 @@ class Record:
         if self._is_marked is None:
             self._is_marked = _MARK in self.raw and "deletionTimestamp" in self.manifest()["metadata"]
         return self._is_marked
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether it is known who owns its fields: somebody has applied to it."""
+        if self._is_tracked is None:
+            self._is_tracked = _OWNERS in self.raw and bool(self.manifest()["metadata"].get("managedFields"))
+        return self._is_tracked
 
     @property
     def head(self) -> Head:
@@ -76,6 +88,12 @@ class Record:
         document = self.manifest()
         document["metadata"]["resourceVersion"] = str(version)
         return _encoder.encode(document)
+
+    def restate(self, kind: str, before: str, now: str) -> None:
+        """The same object in the version in which its kind is stored from now on; nothing else of it changes."""
+        head = _head(kind, before)
+        if self.raw.startswith(head):
+            self.raw = _head(kind, now) + self.raw[len(head) :]
 
     def manifest(self) -> Manifest:
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
@@ -99,6 +117,7 @@ def make_record(
         {sys.intern(name): sys.intern(value) for name, value in labels.items()} if labels else _NO_LABELS,
         tuple(sys.intern(value) for value in kind.select(document)) if fields is None else fields,
         tuple(owner["uid"] for owner in owners) if owners else (),
+        is_tracked="managedFields" in metadata,
     )
 
 
@@ -109,10 +128,29 @@ def answered(kind: Kind, record: Record, warnings: tuple[str, ...] = (), *, crea
 
 def shown(kind: Kind, raw: bytes) -> bytes:
     """A stored object in the version that was asked for: of a custom kind with several, one is stored, and the others
-    differ by their `apiVersion`, which stands right behind the kind."""
+    differ by their `apiVersion`, which stands right behind the kind. A built-in one may differ in names of fields."""
     if kind.storage is None:
         return raw
+    if kind.stored_names:
+        names = {stored: name for name, stored in kind.stored_names.items()}
+        return kind.shape.encoded(_renamed(msgspec.json.decode(raw), names) | {"apiVersion": kind.api_version})
     return _head(kind.kind, kind.api_version) + raw[len(_head(kind.kind, kind.storage.api_version)) :]
+
+
+def shown_manifest(kind: Kind, record: Record) -> Manifest:
+    """The same, decoded."""
+    if kind.stored_names:
+        return msgspec.json.decode(shown(kind, record.raw))  # type: ignore[no-any-return]
+    return record.manifest() | {"apiVersion": kind.api_version}
+
+
+def stored_manifest(kind: Kind, document: Manifest) -> Manifest:
+    """A document of the kind under the names of fields that are stored."""
+    return _renamed(document, kind.stored_names) if kind.stored_names else document
+
+
+def _renamed(document: Manifest, names: Mapping[str, str]) -> Manifest:
+    return {names.get(field, field): value for field, value in document.items()}
 
 
 def _head(kind: str, api_version: str) -> bytes:

@@ -58,9 +58,10 @@ class StoreWatch:
         self._after: Key | None = None
         self._empty_object = empty_object
         self._bookmarks = bookmarks
-        self._version = collection.version
+        self._version = collection.seen_version
         self._skipped = 0
         self._ended = False
+        self._home = collection.home
         self._sees_all = wanted.is_everything and kind.storage is None
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -88,7 +89,7 @@ class StoreWatch:
                 if not ended.done():
                     ended.set_exception(error)
             else:
-                if (self._ended or collection.closed) and not ended.done():
+                if self._is_over and not ended.done():
                     ended.set_result(None)
 
         journal = collection.journal
@@ -102,7 +103,7 @@ class StoreWatch:
     def _drain(self, take: Callable[[Event], None]) -> None:
         """What `poll` gives, one after the other, without asking everything anew for each."""
         journal, sees_all, after = self._collection.journal, self._sees_all, self._after_version
-        if self._initial_version is None and not self._ended:
+        if self._initial_version is None and not self._ended and self._collection.home == self._home:
             while self._position >= journal.first_position and (changes := journal.since(self._position)):
                 for change in changes:
                     self._position += 1
@@ -116,16 +117,21 @@ class StoreWatch:
         while (event := self.poll()) is not None:
             take(event)
 
+    @property
+    def _is_over(self) -> bool:
+        """The watch ended, its kind did, or that is stored in another version since."""
+        return self._ended or self._collection.closed or self._collection.home != self._home
+
     async def more(self) -> bool:
         """Returns when there may be more to `poll`; False if there never will be."""
-        if self._ended or self._collection.closed:
+        if self._is_over:
             return False
         await self._collection.journal.changed()
         return True
 
     def poll(self) -> Event | None:
         """The next event if there is one already."""
-        if self._ended:
+        if self._ended or self._collection.home != self._home:
             return None
         if self._initial_version is not None:
             event = self._next_initial(self._initial_version)
@@ -195,7 +201,7 @@ class StoreWatch:
 
     def _caught_up_version(self) -> int:
         at_end = self._initial_version is None and self._position == self._collection.journal.end_position
-        return self._collection.version if at_end else 0
+        return self._collection.seen_version if at_end else 0
 
     async def close(self) -> None:
         self._ended = True

@@ -36,13 +36,15 @@ from allhands.store.admission import (
     admit_valid_update,
 )
 from allhands.store.envelope import closed, in_order, opened, stored
-from allhands.store.record import Record, answered, make_record
+from allhands.store.ownership import after_change, after_update, own, stated_owners
+from allhands.store.record import Record, answered, make_record, shown_manifest, stored_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allhands.api.document import Manifest
+    from allhands.api.document import Json, Manifest
     from allhands.api.kinds import Kind
+    from allhands.lifecycle.quota_admission import Charging
     from allhands.store.collection import Collection
     from allhands.store.memo import Known, Twin
     from allhands.store.store import Store
@@ -63,12 +65,14 @@ class _Draft(msgspec.Struct):
     twin: Twin | None = None
     known: Known | None = None
     """Under which to remember what becomes of it."""
+    owners: list[Manifest] = []
+    """Of its fields, if it was applied."""
 
 
-def _draft(store: Store, kind: Kind, body: Manifest | bytes, options: WriteOptions) -> _Draft:
+def _draft(store: Store, kind: Kind, body: Manifest | bytes, ns: str, options: WriteOptions) -> _Draft:
     known: Known | None = None
     envelope = opened(kind, body) if kind.rules.spec_decides is not never else None
-    if envelope is not None and not kind.rules.metadata_decides(envelope.metadata):
+    if envelope is not None and not kind.rules.metadata_decides(envelope.metadata) and ns not in store.limited:
         known = store.memo.look_up(kind, bytes(envelope.spec))
         if known.twin is not None:
             return _Draft(closed(kind, envelope.metadata, known.spec(), known.twin.status), twin=known.twin)
@@ -80,9 +84,16 @@ def _draft(store: Store, kind: Kind, body: Manifest | bytes, options: WriteOptio
 def create(
     store: Store, kind: Kind, body: Manifest | bytes, namespace: str, options: WriteOptions = DEFAULT_WRITE
 ) -> Document:
-    draft = _draft(store, kind, body, options)
+    draft = _draft(store, kind, body, namespace, options)
     with Telling(draft.warnings):
         return _create(store, kind, draft, namespace, options)
+
+
+def create_applied(
+    store: Store, kind: Kind, document: Manifest, namespace: str, options: WriteOptions, owners: list[Manifest]
+) -> Document:
+    """An object that came into being because somebody applied it."""
+    return _create(store, kind, _Draft(document, owners=owners), namespace, options, by_update=True)
 
 
 def _create(
@@ -98,18 +109,29 @@ def _create(
     errors = _metadata_errors(kind, document) if draft.twin else _complete(store, kind, document)
     _refuse_if(kind, document, errors)
     admit_valid(kind, document, store.lookup)
+    if options.submitter is not None:
+        store.check_submitter(kind, document, None, options.submitter, by_update=by_update)
+    charged: list[Charging] | None = None
+    if metadata.get("namespace") in store.limited:
+        store.limits.check_ranges(kind, document)
+        charged = store.limits.charge(kind, document)
     if stated_version and not by_update and not options.dry_run and _is_number(stated_version):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
         raise already_exists(kind.group, kind.resource.plural, metadata["name"])
     finished = draft.twin is not None
+    if draft.owners:
+        metadata["managedFields"] = draft.owners
     if options.dry_run:
         metadata.pop("resourceVersion")
         if stated_version:
             metadata["resourceVersion"] = stated_version  # a dry run gives back what it was given
         raw = msgspec.json.encode(document) if finished else kind.shape.encoded(document)
         return Document(raw, draft.warnings, created=True)
-    record = store.commit(collection, None, document, draft.twin.fields if draft.twin else None, finished=finished)
+    fields = draft.twin.fields if draft.twin else None
+    record = store.commit(collection, None, stored_manifest(kind, document), fields, finished=finished)
+    if charged:
+        store.limits.note_charged(charged)
     if draft.known is not None:
         store.memo.put(draft.known, kind, document, record)
     return answered(kind, record, draft.warnings, created=True)
@@ -120,6 +142,8 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     if kind.has_status and not kind.keeps_first_status:
         document.pop("status", None)
     kind.rules.default(document)
+    if document["metadata"].get("namespace") in store.limited:
+        store.limits.complete(kind, document)
     admit_create(kind, document, store.lookup)
     errors = _metadata_errors(kind, document)
     kind.rules.prepare_create(document)
@@ -183,7 +207,8 @@ def update(
 ) -> Document:
     collection = store.collection(kind)
     record = collection.get((namespace if kind.namespaced else "", name))
-    if record is not None and not subresource and kind.rules.spec_decides is not never:
+    stated = stated_owners(body)
+    if record is not None and not subresource and kind.rules.spec_decides is not never and stated is None:
         done = _update_metadata(store, kind, record, body, namespace, options)
         if done is not None:
             return done
@@ -199,24 +224,31 @@ def update(
             _refuse_odd_version(document["metadata"].get("resourceVersion"))
             return _create(store, kind, _Draft(document, warnings), namespace, options, by_update=True)
         check_uid(kind, document["metadata"].get("uid", ""), record, dry_run=options.dry_run)
-        return replace(store, kind, record, document, warnings, options, subresource)
+        return replace(store, kind, record, document, warnings, options, subresource, stated=stated)
 
 
 def _check_address(kind: Kind, metadata: Manifest, name: str, namespace: str) -> None:
     """The object must be the one that the URL names."""
     settle_namespace(kind, metadata, namespace)
-    if not metadata.get("name"):
+    check_name(metadata.get("name", ""), name)
+
+
+def check_name(stated: str, name: str) -> None:
+    """The name that an object states must be that of the URL."""
+    if not stated:
         raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
-    if metadata["name"] != name:
-        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+    if stated != name:
+        raise bad_request(f"the name of the object ({stated}) does not match the name on the URL ({name})")
 
 
 def _update_metadata(
     store: Store, kind: Kind, record: Record, body: Manifest | bytes, namespace: str, options: WriteOptions
 ) -> Document | None:
     """The update, if the body's spec is the stored one to the letter and the rules do not read its metadata."""
+    if options.submitter is not None:
+        return None  # whose rights are looked at, the whole object is
     new, old = opened(kind, body), stored(record.raw)
-    if new is None or bytes(new.spec) != bytes(old.spec):
+    if new is None or bytes(new.spec) != bytes(old.spec) or "managedFields" in old.metadata:
         return None
     if kind.rules.metadata_decides(new.metadata) or kind.rules.metadata_decides(old.metadata):
         return None
@@ -241,10 +273,16 @@ def replace(
     warnings: tuple[str, ...],
     options: WriteOptions,
     subresource: str,
+    *,
+    stated: Json = None,
+    owners: list[Manifest] | None = None,
 ) -> Document:
-    """Puts `new` in the place of `record`, as far as a client may."""
+    """Puts `new` in the place of `record`, as far as a client may. `stated` are the owners of fields that the request
+    names; `owners` those that are known already."""
     _check_version(kind, new, record)
-    old = record.manifest() | {"apiVersion": kind.api_version}
+    if owners is None:
+        owners = after_update(store, kind, record, new, stated, options, subresource)
+    old = shown_manifest(kind, record)
     if _NULL in record.raw:
         old = kind.shape.worked_form(old)
     if not subresource:
@@ -252,11 +290,20 @@ def replace(
     errors = (_update_status if subresource == "status" else _update_object)(kind, new, old)
     if errors:
         _refuse_if(kind, new, errors)
+    charged: list[Charging] | None = None
     if not subresource:
         admit_valid_update(kind, new, old, store.lookup)
+        if options.submitter is not None:
+            store.check_submitter(kind, new, old, options.submitter, by_update=True)
+        if record.key[0] in store.limited:
+            charged = store.limits.charge_change(kind, new, old)
+    own(new, old, owners)
     if new == old:
         return answered(kind, record, warnings)
-    return put(store, kind, record, new, warnings, options, finished=False)
+    document = put(store, kind, record, new, warnings, options, finished=False)
+    if charged and not options.dry_run:
+        store.limits.note_charged(charged)
+    return document
 
 
 def put(
@@ -277,7 +324,8 @@ def put(
         store.commit(collection, record, None)
     if goes or options.dry_run:
         return Document(make_record(kind, new, record.version, fields, finished=finished).raw, warnings)
-    return answered(kind, store.commit(collection, record, new, fields, finished=finished), warnings)
+    committed = store.commit(collection, record, stored_manifest(kind, new), fields, finished=finished)
+    return answered(kind, committed, warnings)
 
 
 def check_uid(kind: Kind, uid: str, record: Record, *, dry_run: bool) -> None:
@@ -368,7 +416,7 @@ def _desired_state(kind: Kind, document: Manifest) -> list[Any]:
 def _refuse_if(kind: Kind, document: Manifest, errors: list[FieldError]) -> None:
     if errors:
         name = document["metadata"].get("name") or document["metadata"].get("generateName", "")
-        raise invalid_object(kind.group, kind.kind, name, errors)
+        raise invalid_object((kind.storage or kind.resource).group, kind.kind, name, errors)
 
 
 def _is_finished(metadata: Manifest) -> bool:
@@ -377,12 +425,23 @@ def _is_finished(metadata: Manifest) -> bool:
     return marked and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
 
 
-def change(store: Store, collection: Collection, record: Record, edit: Callable[[Manifest], None]) -> Record:
-    """An edit by the server itself: no validation, no event if nothing changes, the end with the last finalizer."""
+def change(
+    store: Store,
+    collection: Collection,
+    record: Record,
+    edit: Callable[[Manifest], None],
+    *,
+    manager: str = "",
+    subresource: str = "",
+) -> Record:
+    """An edit by the server itself: no validation, no event if nothing changes, the end with the last finalizer. With a
+    `manager`, it is one of the server's parts that does it as others would, and owns what it changes."""
     document, before = record.manifest(), record.manifest()
     edit(document)
     if document == before:
         return record
+    if manager and record.is_tracked:
+        own(document, before, after_change(store, collection.kind, before, document, manager, subresource))
     if _is_finished(document["metadata"]):
         return store.commit(collection, record, None)
     return store.commit(collection, record, document)
