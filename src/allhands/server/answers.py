@@ -7,6 +7,7 @@ for metadata or for YAML pays for decoding.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Final, cast
 
@@ -62,6 +63,15 @@ class Answer(msgspec.Struct, frozen=True):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         last = (len(whole) - 1) // PIECE_BYTES * PIECE_BYTES if whole else 0
         await send({"type": "http.response.body", "body": bytes(whole[last:])})
+
+
+async def deliver(answer: Answer, request: Request, send: Send, within_seconds: float) -> None:
+    """Where a body was left unread the connection ends: what comes next on it would be taken for a request. Who does
+    not take the answer in time goes without."""
+    more = [(b"connection", b"close")] if request.has_body and not request.body_was_read else []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_seconds):
+            await answer.send(send, more=more)
 
 
 def json_answer(value: Json, code: int = 200) -> Answer:

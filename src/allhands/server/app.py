@@ -6,14 +6,14 @@ Whatever goes wrong in a handler becomes a `Status`; a traceback goes to the log
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.server import health, openapi_v2, resources, subresources
+from allhands.server import health, openapi_v2, resources, reviews, subresources
 from allhands.server.accept import check_route, error_form
+from allhands.server.access.gate import Gate
 from allhands.server.answers import json_answer, page_not_found, refusal, unknown_path, wrong_method
 from allhands.server.asgi import ABORT
 from allhands.server.discovery import Discovery, version_document
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from allhands.agents.logs import Logs
     from allhands.api.kinds import KindRegistry
     from allhands.ports import Clock, Objects
+    from allhands.server.access.audit import Audit
     from allhands.server.answers import Answer, Headers
     from allhands.server.asgi import Message, Receive, Scope, Send
     from allhands.server.health import Checks
     from allhands.server.paths import Target
 
 _LOG = logging.getLogger(__name__)
-_OPEN_PATHS: Final = health.PATHS | {"version"}
 _LINGER_BYTES: Final = 256 * 1024
 """How much of a body beyond the limit is read and thrown away, as the real server does."""
 _LINGER_SECONDS: Final = 2.0
@@ -48,9 +48,8 @@ _SMALL_BYTES: Final = 16 * 1024
 class App:
     """An ASGI application. `stop` ends the watches, so that the server around it can end."""
 
-    def __init__(self, face: Face, token: str) -> None:
+    def __init__(self, face: Face) -> None:
         self.face = face
-        self._token = token.encode()
         self._discovery = Discovery(face.kinds)
         self._openapi = OpenApi(self._discovery)
 
@@ -78,7 +77,12 @@ class App:
             return
 
     async def _answer(self, request: Request, receive: Receive, send: Send, abort: Callable[[], None] | None) -> None:
+        audit = self.face.audit
+        began = audit.begin() if audit is not None else None
         reply = await self._reply(request)
+        is_stream = isinstance(reply, WatchStream | LogStream)
+        if audit is not None and began is not None:
+            audit.note(request, began, 200 if is_stream else reply.code, is_stream=is_stream)  # type: ignore[union-attr]
         if isinstance(reply, WatchStream | LogStream):
             await self._stream(reply, receive, send, abort)
         else:
@@ -101,7 +105,8 @@ class App:
     async def _reply(self, request: Request) -> Reply:
         face = self.face
         try:
-            self._check_token(request)
+            if not face.gate.admit_at_once(request):
+                await face.gate.admit(request)
             if face.in_flight >= face.limits.requests_in_flight and not _is_probe(request):
                 raise too_many_requests()
             face.in_flight += 1
@@ -116,16 +121,6 @@ class App:
         except Exception:
             _LOG.exception("%s %s failed", request.method, request.raw_path)
             return refusal(internal_error("the request failed; the server's log says why"))
-
-    def _check_token(self, request: Request) -> None:
-        given = request.headers.get(b"authorization")
-        if given is not None:
-            scheme, _, token = given.strip().partition(b" ")
-            if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
-                return
-        if given is None and request.segments[:1] and request.segments[0] in _OPEN_PATHS:
-            return
-        raise StatusError(401, "Unauthorized", "Unauthorized")
 
     async def _route(self, request: Request) -> Reply:
         segments = request.segments
@@ -174,6 +169,8 @@ class App:
         if not in_scope(kind, target, request.method):
             return self._nothing_at(request.segments)
         call = Call(face, request, kind, target)
+        if kind.is_question:
+            return await reviews.answer(call)
         return await (subresources.answer(call) if target.subresource else resources.answer(call))
 
     async def _stream(
@@ -247,9 +244,10 @@ def build_app(
     logs: Logs | None = None,
     metrics: Callable[[], str] | None = None,
     ready: Checks | None = None,
+    gate: Gate | None = None,
+    audit: Audit | None = None,
 ) -> App:
-    """The HTTP face over a port. Every request but those for health and version needs the token. `metrics` is what
-    `/metrics` answers with; `ready` are checks of `/readyz` by name."""
-    if not token:
-        raise ValueError("the server needs a token: an empty one would let everybody in")
-    return App(Face(objects, kinds, clock, limits, logs, metrics=metrics, ready=ready), token)
+    """The HTTP face over a port. Every request but those for health and version needs the token, or one that the `gate`
+    knows. `metrics` is what `/metrics` answers with; `ready` are checks of `/readyz` by name."""
+    gate = gate or Gate(token)
+    return App(Face(objects, kinds, clock, limits, logs, gate=gate, metrics=metrics, ready=ready, audit=audit))

@@ -28,8 +28,8 @@ _PATCHES: Final[dict[str, PatchType]] = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
 }
-_APPLY: Final = "application/apply-patch+yaml"
 SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
 """A place in the real server's source that its messages name; clients match the whole text."""
 _TYPE_META: Final = (
@@ -166,15 +166,10 @@ async def read_options(request: Request) -> Manifest | None:
 def patch_type(request: Request, kind: Kind) -> PatchType:
     """Which kind of patch the body is; strategic ones only where the kind has merge keys."""
     media = media_type(request) if request.header(b"content-type") else ""
-    if media == _APPLY:
-        raise unsupported_media_type(
-            f"server-side apply ({_APPLY}) is not served by the embedded cluster; "
-            "apply without --server-side, or send a merge patch"
-        )
     found = _PATCHES.get(media)
     if kind.custom:
         if found is None or found == "strategic":
-            raise _unknown_format([*(name for name, meant in _PATCHES.items() if meant != "strategic"), _APPLY])
+            raise _unknown_format([name for name, meant in _PATCHES.items() if meant != "strategic"])
     elif found is None:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return found
@@ -183,6 +178,8 @@ def patch_type(request: Request, kind: Kind) -> PatchType:
 async def read_patch(request: Request, type: PatchType, validation: FieldValidation) -> tuple[Json, tuple[str, ...]]:
     """The patch, of the right outer shape, and warnings about its text."""
     text = await request.body()
+    if type == "apply":
+        return _configuration(text, validation)
     prefix = "" if type == "strategic" else "error decoding patch: "
     try:
         value, paths = gojson.parse(text)
@@ -197,3 +194,22 @@ async def read_patch(request: Request, type: PatchType, validation: FieldValidat
     if complaints and validation == "Strict":
         raise bad_request(f"strict decoding error: {', '.join(complaints)}")
     return value, () if validation == "Ignore" else complaints
+
+
+def _configuration(text: bytes, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
+    """What is to be applied, which may be YAML, and warnings about its text."""
+    try:
+        value, complaints = yamltext.parse(text)
+    except yamltext.MalformedError as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        fault = f"json: cannot unmarshal {_JSON_NAMES[value.__class__]} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {fault}")
+    if not complaints or validation == "Ignore":
+        return value, ()
+    if validation == "Strict":
+        listing = "yaml: unmarshal errors:\n  " + "\n  ".join(complaints)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {listing}")
+    return value, tuple(complaints)

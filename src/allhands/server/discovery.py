@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 KUBERNETES_MINOR: Final = "36"
 _COMPATIBLE_MINOR: Final = "35"
 _GROUP_ORDER: Final = (
-    *("", "apps", "events.k8s.io", "autoscaling", "batch", "networking.k8s.io", "policy", "storage.k8s.io"),
+    *("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch"),
+    *("networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io"),
     *("apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io"),
 )
 """Built-in groups as the real server orders them; clients that find a name in two groups take the first."""
@@ -48,6 +49,7 @@ _PARTS: Final[dict[str, Part]] = {
     "binding": Part(("create",), "Binding"),
     "eviction": Part(("create",), "Eviction", "policy/v1"),
     "scale": Part(_ALWAYS, "Scale", "autoscaling/v1"),
+    "token": Part(("create",), "TokenRequest", "authentication.k8s.io/v1"),
     "finalize": Part(("update",)),
     "log": Part(("get",)),
     "attach": Part(_TUNNEL, "PodAttachOptions"),
@@ -60,8 +62,15 @@ PART_DEFINITIONS: Final = {
     "Binding": "io.k8s.api.core.v1.Binding",
     "Eviction": "io.k8s.api.policy.v1.Eviction",
     "Scale": "io.k8s.api.autoscaling.v1.Scale",
+    "TokenRequest": "io.k8s.api.authentication.v1.TokenRequest",
+    "SelfSubjectReview": "io.k8s.api.authentication.v1.SelfSubjectReview",
+    "TokenReview": "io.k8s.api.authentication.v1.TokenReview",
+    "LocalSubjectAccessReview": "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+    "SelfSubjectAccessReview": "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+    "SelfSubjectRulesReview": "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+    "SubjectAccessReview": "io.k8s.api.authorization.v1.SubjectAccessReview",
 }
-"""The published definitions of what answers at a sub-resource instead of the object itself."""
+"""The published definitions of what answers at a sub-resource instead of the object itself, and of questions."""
 
 
 def part_of(kind: Kind, subresource: str) -> Part:
@@ -154,7 +163,8 @@ def resource_documents(kinds: Sequence[Kind]) -> list[Manifest]:
             row["shortNames"] = list(kind.short_names)
         if kind.categories:
             row["categories"] = list(kind.categories)
-        row["storageVersionHash"] = storage_hash(kind)
+        if not kind.is_question:
+            row["storageVersionHash"] = storage_hash(kind)
         rows.append(row)
         for name in _parts(kind):
             part = part_of(kind, name)

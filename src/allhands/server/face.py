@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from allhands.api.kinds import Kind, KindRegistry
     from allhands.ports import Clock, Objects
     from allhands.server.accept import Form
+    from allhands.server.access.audit import Audit
+    from allhands.server.access.gate import Gate
     from allhands.server.health import Checks
     from allhands.server.limits import Limits
     from allhands.server.logs import LogStream
@@ -32,6 +34,8 @@ class Face:
         limits: Limits,
         logs: Logs | None = None,
         *,
+        gate: Gate,
+        audit: Audit | None = None,
         metrics: Callable[[], str] | None = None,
         ready: Checks | None = None,
     ) -> None:
@@ -40,6 +44,8 @@ class Face:
         self.kinds = kinds
         self.clock = clock
         self.limits = limits
+        self.gate = gate
+        self.audit = audit
         self.logs = logs
         self.metrics = metrics
         self.ready: Checks = ready or {}

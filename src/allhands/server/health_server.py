@@ -6,14 +6,13 @@ queues and jobs is not for everyone on the network.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hmac
 from typing import TYPE_CHECKING
 
 from allhands.api.errors import StatusError
 from allhands.server import health
-from allhands.server.answers import page_not_found, refusal
+from allhands.server.answers import deliver, page_not_found, refusal
 from allhands.server.limits import DEFAULT_LIMITS, Limits
 from allhands.server.request import Request
 from allhands.server.serve import is_loopback, serving
@@ -59,10 +58,7 @@ class HealthApp:
             answer = self._answer(request)
         except StatusError as error:
             answer = refusal(error)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.write_seconds):
-                # A body, which nobody needs here, is left unread: then the connection cannot be used again.
-                await answer.send(send, more=[(b"connection", b"close")] if request.has_body else [])
+        await deliver(answer, request, send, self._limits.write_seconds)
 
     def _answer(self, request: Request) -> Answer:
         segments = request.segments

@@ -29,7 +29,7 @@ Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/"
 _FOREVER: Final = b"public, immutable"
 _METHODS: Final = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
-_PATCH_TYPES: Final = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json")
+_PATCH_TYPES: Final = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
 _TEXT: Final = {"type": "string", "uniqueItems": True}
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS: Final = (
@@ -165,7 +165,7 @@ def _operation(kind: Kind, verb: str, definition: str, answered: Schema) -> Sche
     parameters: Sequence[str] = ()
     operation: Schema = {"tags": [kind.api_version.replace("/", "_")], "operationId": f"{verb}{kind.kind}"}
     if verb in ("create", "update", "patch"):
-        parameters = _WRITE_PARAMETERS
+        parameters = (*_WRITE_PARAMETERS, "force") if verb == "patch" else _WRITE_PARAMETERS
         types = [name for name in _PATCH_TYPES if not (kind.custom and name.startswith("strategic"))]
         content = _content(META + "Patch", types) if verb == "patch" else _content(definition)
         operation["requestBody"] = {"required": True, "content": content}

@@ -19,15 +19,19 @@ from allhands.api.errors import (
     go_quote,
     invalid,
     not_supported,
+    required,
 )
 from allhands.api.selectors import parse_field_selector, parse_label_selector
-from allhands.ports import DeleteOptions, FieldValidation, Propagation, Query, WriteOptions
+from allhands.ports import DeleteOptions, FieldValidation, PatchType, Propagation, Query, WriteOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allhands.api.document import Json, Manifest
     from allhands.server.request import Request
 
 _MAX_INT64: Final = 2**63 - 1
+MAX_MANAGER_BYTES: Final = 128
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 
 
@@ -134,14 +138,23 @@ def _check_match(match: str, version: str, *, continued: bool) -> list[FieldErro
     return found
 
 
-def write_options(request: Request, options_kind: str) -> WriteOptions:
-    """`options_kind` is CreateOptions, UpdateOptions or PatchOptions: the refusal names it."""
-    found: list[FieldError] = []
+def patch_options(request: Request, patch_type: PatchType) -> WriteOptions:
+    """One who applies must say who he is, and may use force."""
+    if patch_type != "apply":
+        refused = forbidden("force", "may not be specified for non-apply patch")
+        return write_options(request, "PatchOptions", [] if flag(request, "force") is None else [refused])
+    missing = [] if request.parameter("fieldManager") else [required("fieldManager", "is required for apply patch")]
+    options = write_options(request, "PatchOptions", missing)
+    return msgspec.structs.replace(options, force=bool(flag(request, "force")))
+
+
+def write_options(request: Request, options_kind: str, found: Sequence[FieldError] = ()) -> WriteOptions:
+    """`options_kind` is CreateOptions, UpdateOptions or PatchOptions: the refusal names it. `found`: what is wrong with
+    them already."""
+    found = [*found]
     manager = request.parameter("fieldManager")
-    if options_kind == "PatchOptions" and flag(request, "force") is not None:
-        found.append(forbidden("force", "may not be specified for non-apply patch"))
-    if len(manager.encode()) > 128:
-        found.append(errors.too_long("fieldManager", 128))
+    if len(manager.encode()) > MAX_MANAGER_BYTES:
+        found.append(errors.too_long("fieldManager", MAX_MANAGER_BYTES))
     elif not manager.isprintable():
         found.append(invalid("fieldManager", manager, "should only contain printable characters"))
     dry_run = [value for value in request.query.get("dryRun", []) if value]
@@ -154,8 +167,18 @@ def write_options(request: Request, options_kind: str) -> WriteOptions:
     return WriteOptions(
         dry_run=bool(dry_run),
         field_validation=cast("FieldValidation", validation or "Warn"),
-        field_manager=manager,
+        field_manager=manager or _name_of_client(request),
+        submitter=request.submitter,
     )
+
+
+def _name_of_client(request: Request) -> str:
+    """Who writes without saying so: what the client calls itself, up to the first slash."""
+    name = request.header(b"user-agent").partition("/")[0]
+    if name.isascii() and name.isprintable() and len(name) <= MAX_MANAGER_BYTES:
+        return name
+    printable = "".join(filter(str.isprintable, name))
+    return printable.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
 
 
 class DeleteTerms(msgspec.Struct, frozen=True):

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from allhands.ports import FieldValidation
     from allhands.server.request import Request
 
-_VERSIONS: Final = {"Binding": ("v1",), "Eviction": ("policy/v1", "policy/v1beta1"), "Scale": ("autoscaling/v1",)}
+_VERSIONS: Final = {
+    "Binding": ("v1",),
+    "Eviction": ("policy/v1", "policy/v1beta1"),
+    "Scale": ("autoscaling/v1",),
+    "TokenRequest": ("authentication.k8s.io/v1",),
+    "SelfSubjectReview": ("authentication.k8s.io/v1",),
+    "TokenReview": ("authentication.k8s.io/v1",),
+    "LocalSubjectAccessReview": ("authorization.k8s.io/v1",),
+    "SelfSubjectAccessReview": ("authorization.k8s.io/v1",),
+    "SelfSubjectRulesReview": ("authorization.k8s.io/v1",),
+    "SubjectAccessReview": ("authorization.k8s.io/v1",),
+}
 """In which versions the small objects may come; the first is meant if they say nothing."""
 _SHAPES: Final = {name: TypedShape(definition) for name, definition in PART_DEFINITIONS.items()}
 

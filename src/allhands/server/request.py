@@ -6,12 +6,16 @@ The body is never read past its limit, and a client that sends it too slowly is 
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, unquote
 
+from allhands.api.access.identity import ANONYMOUS, User
 from allhands.api.errors import StatusError, bad_request
 
 if TYPE_CHECKING:
+    from allhands.api.access.attributes import Attributes
+    from allhands.api.access.grants import Decision
     from allhands.server.asgi import Receive, Scope
     from allhands.server.limits import Limits
 
@@ -39,6 +43,7 @@ class Request:
         for name, value in scope["headers"]:
             earlier = self.headers.get(name)
             self.headers[name] = value if earlier is None else earlier + b"," + value
+        self._scope = scope
         self.receive = receive
         self.host: str = self.header(b"host")
         self.body_was_read = False
@@ -46,10 +51,36 @@ class Request:
         self._query: dict[str, list[str]] | None = None
         self._limits = limits
 
+    user: User = ANONYMOUS
+    """Who asks, once the gate knows."""
+    impersonator: User | None = None
+    """Who asks in somebody else's name."""
+    submitter: User | None = None
+    """Whose rights are to be looked at when something is written; None if nobody's are."""
+    attributes: Attributes | None = None
+    decision: Decision | None = None
+    """What was said about their rights; None if they were not let in at all."""
+
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1").strip()
 
     @property
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """As they came, repeated ones each for itself."""
+        return self._scope["headers"]  # type: ignore[no-any-return]
+
+    @property
+    def client(self) -> str:
+        """The address that it came from."""
+        return str((self._scope.get("client") or ("",))[0])
+
+    @property
+    def uri(self) -> str:
+        """The path and what was asked of it, as it came."""
+        query = self._query_string.decode("latin-1")
+        return f"{self.raw_path}?{query}" if query else self.raw_path
+
+    @functools.cached_property
     def segments(self) -> list[str]:
         """The parts of the path, each decoded on its own, so that an encoded slash does not make two of one."""
         path = self.raw_path.strip("/") if self.raw_path != "/" else ""

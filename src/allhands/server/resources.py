@@ -162,7 +162,7 @@ async def patch(call: Call) -> Reply:
     """PATCH of the object, or of the sub-resource that the path names."""
     form_of_patch = bodies.patch_type(call.request, call.kind)
     form, target = call.form(), call.target
-    how = options.write_options(call.request, "PatchOptions")
+    how = options.patch_options(call.request, form_of_patch)
     body, warnings = await bodies.read_patch(call.request, form_of_patch, how.field_validation)
     document = await call.face.objects.patch(
         target.resource, target.name, form_of_patch, body, target.namespace, how, subresource=target.subresource

@@ -1,84 +1,25 @@
-"""The scale of an object: a small view (autoscaling/v1 Scale) of its replicas, read from it and written back to it.
-
-Built-in kinds have their replicas in one place; custom kinds say in their definition where theirs are.
-"""
+"""Requests on the scale of an object: it is shown, and a new one is written back through the port."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from allhands.api.custom import scale_paths
 from allhands.api.errors import Telling, bad_request, invalid, invalid_object
-from allhands.api.kinds import Resource
 from allhands.api.patch.json_patch import json_patch
 from allhands.api.patch.merge_patch import merge_patch
-from allhands.api.tables.cells import at, labels_text, mapping_at, selector_text
+from allhands.api.scale import scale_of
 from allhands.server import bodies, options, resources
 from allhands.server.answers import unknown_path, warning_headers, written
 from allhands.server.parts import decoded, read_part
 
 if TYPE_CHECKING:
-    from allhands.api.document import Json, Manifest
-    from allhands.api.kinds import Kind
+    from allhands.api.document import Manifest
+    from allhands.api.kinds import ScalePlaces
     from allhands.ports import WriteOptions
     from allhands.server.answers import Answer
     from allhands.server.resources import Call
-
-_DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-
-
-class Places(msgspec.Struct, frozen=True):
-    """Where an object has its replicas."""
-
-    wanted: tuple[str, ...] = ("spec", "replicas")
-    present: tuple[str, ...] = ("status", "replicas")
-    selector: tuple[str, ...] = ()
-    """Where the selector stands as text; built-in kinds have it as an object at a place of its own."""
-
-
-def _path(dotted: str) -> tuple[str, ...]:
-    return tuple(name for name in dotted.split(".") if name)
-
-
-async def _places(call: Call) -> Places:
-    if not call.kind.custom:
-        return Places()
-    resource = call.target.resource
-    definition = await call.face.objects.get(_DEFINITIONS, f"{resource.plural}.{resource.group}")
-    found = scale_paths(definition.manifest(), resource.version)
-    if found is None:
-        raise unknown_path()
-    selector = _path(found.get("labelSelectorPath") or "")
-    return Places(_path(found["specReplicasPath"]), _path(found["statusReplicasPath"]), selector)
-
-
-def scale_of(kind: Kind, document: Manifest, places: Places) -> Manifest:
-    """The scale that an object shows."""
-    metadata = mapping_at(document, "metadata")
-    status: Manifest = {"replicas": at(document, *places.present) or 0}
-    selector = _selector(kind, document, places)
-    if selector:
-        status["selector"] = selector
-    wanted = at(document, *places.wanted)
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
-        "spec": {"replicas": wanted} if wanted else {},
-        "status": status,
-    }
-
-
-def _selector(kind: Kind, document: Manifest, places: Places) -> str:
-    if kind.custom:
-        return str(at(document, *places.selector) or "") if places.selector else ""
-    selector = at(document, "spec", "selector")
-    if not selector:
-        return ""
-    return labels_text(selector) if kind.kind == "ReplicationController" else selector_text(selector) or ""
 
 
 async def answer(call: Call) -> Answer:
@@ -87,7 +28,9 @@ async def answer(call: Call) -> Answer:
     if method not in ("GET", "PUT", "PATCH"):
         raise resources.refused_method(call)
     call.form()  # refused before anything is written
-    places = await _places(call)
+    places = call.kind.scales.get(call.kind.api_version)
+    if places is None:
+        raise unknown_path()
     if method == "PUT":
         return await _put(call, places)
     if method == "PATCH":
@@ -96,7 +39,7 @@ async def answer(call: Call) -> Answer:
     return _written(call, document.manifest(), places)
 
 
-async def _put(call: Call, places: Places) -> Answer:
+async def _put(call: Call, places: ScalePlaces) -> Answer:
     target = call.target
     how = options.write_options(call.request, "UpdateOptions")
     scale, warnings = await read_part(call.request, "Scale", how.field_validation)
@@ -114,11 +57,16 @@ async def _put(call: Call, places: Places) -> Answer:
         return await _rescale(call, places, scale, how, warnings)
 
 
-async def _patch(call: Call, places: Places) -> Answer:
+async def _patch(call: Call, places: ScalePlaces) -> Answer:
     target = call.target
     form_of_patch = bodies.patch_type(call.request, call.kind)
-    how = options.write_options(call.request, "PatchOptions")
-    change, _warnings = await bodies.read_patch(call.request, form_of_patch, how.field_validation)
+    how = options.patch_options(call.request, form_of_patch)
+    change, warnings = await bodies.read_patch(call.request, form_of_patch, how.field_validation)
+    if form_of_patch == "apply":
+        applied = await call.face.objects.patch(
+            target.resource, target.name, "apply", change, target.namespace, how, subresource="scale"
+        )
+        return _written(call, applied.manifest(), places, warnings)
     document = await call.face.objects.get(target.resource, target.name, target.namespace)
     scale = scale_of(call.kind, document.manifest(), places)
     if form_of_patch == "json":
@@ -137,20 +85,22 @@ async def _patch(call: Call, places: Places) -> Answer:
         return await _rescale(call, places, new, how, warnings)
 
 
-async def _rescale(call: Call, places: Places, scale: Manifest, how: WriteOptions, warnings: tuple[str, ...]) -> Answer:
+async def _rescale(
+    call: Call, places: ScalePlaces, scale: Manifest, how: WriteOptions, warnings: tuple[str, ...]
+) -> Answer:
     target = call.target
     replicas, metadata = scale.get("spec", {}).get("replicas", 0), scale["metadata"]
     if replicas < 0:
         fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid_object("autoscaling", "Scale", target.name, [fault])
-    change: Json = replicas
-    for name in reversed(places.wanted):
-        change = {name: change}
+    change: Manifest = {"spec": {"replicas": replicas}}
     if metadata.get("resourceVersion"):
         change["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
-    document = await call.face.objects.patch(target.resource, target.name, "merge", change, target.namespace, how)
+    document = await call.face.objects.patch(
+        target.resource, target.name, "merge", change, target.namespace, how, subresource="scale"
+    )
     return _written(call, document.manifest(), places, warnings)
 
 
-def _written(call: Call, document: Manifest, places: Places, warnings: tuple[str, ...] = ()) -> Answer:
+def _written(call: Call, document: Manifest, places: ScalePlaces, warnings: tuple[str, ...] = ()) -> Answer:
     return written(scale_of(call.kind, document, places), call.form(), headers=warning_headers(warnings))

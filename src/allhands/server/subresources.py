@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import StatusError, Telling, bad_request, no_such_object
-from allhands.server import logs, options, resources, scale
+from allhands.server import logs, options, resources, scale, token_requests
 from allhands.server.answers import success, unknown_path, wrong_method
 from allhands.server.discovery import part_of
 from allhands.server.parts import read_part
@@ -36,6 +36,8 @@ async def answer(call: Call) -> Reply:
         return await (bind(call) if name == "binding" else _evict(call))
     if name == "scale":
         return await scale.answer(call)
+    if name == "token":
+        return await token_requests.answer(call)
     return await _part(call)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from allhands.api.errors import StatusError, unsupported_media_type
 from allhands.runtime.metrics import Unmeasured
 from allhands.server import health
-from allhands.server.answers import Answer, page_not_found, refusal, wrong_method
+from allhands.server.answers import Answer, deliver, page_not_found, refusal, wrong_method
 from allhands.server.bodies import media_type
 from allhands.server.face import too_many_requests
 from allhands.server.limits import Limits
@@ -84,11 +84,8 @@ class WebhookApp:
         request = Request(scope, receive, self._limits)
         try:
             answer = await self._answer(request)
-            # A body that was not read ends the connection: what comes next on it would be taken for a request.
-            more = [(b"connection", b"close")] if request.has_body and not request.body_was_read else []
-            async with asyncio.timeout(self._limits.write_seconds):
-                await answer.send(send, more=more)
-        except (DisconnectedError, TimeoutError):
+            await deliver(answer, request, send, self._limits.write_seconds)
+        except DisconnectedError:
             return
 
     async def _answer(self, request: Request) -> Answer:

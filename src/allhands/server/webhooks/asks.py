@@ -10,6 +10,8 @@ The principle: nobody gets through a Job what they could not get without it.
   annotation `allhands.dev/restricted: "true"` the submitter needs the verb `use`. A queue below a restricted one is
   restricted too.
   The classes `system-*` are restricted always: they are for what the cluster itself needs.
+- A Command tells our controllers to change its target. Jobs are in its own namespace; queues are everybody's: who
+  opens or closes one must be allowed to update it.
 
 Pure. It is asked of what is created and of what is changed in its spec or its queue; whose rights are looked at is what
 the API server says, and nothing in the object.
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from allhands.api.kinds import Resource
+from allhands.api.volcano.command import COMMAND
 from allhands.api.volcano.cron_job import CRON_JOB
 from allhands.api.volcano.job import JOB
 from allhands.api.volcano.job_flow import JOB_FLOW
@@ -80,7 +83,7 @@ def asks_of(group: str, kind: str, new: Manifest, old: Manifest | None, others: 
 
 def _wanted(document: Manifest) -> list[object]:
     annotations = (document.get("metadata") or {}).get("annotations") or {}
-    return [document.get("spec"), *(annotations.get(name) for name in QUEUE_ANNOTATIONS)]
+    return [document.get("spec"), document.get("target"), *(annotations.get(name) for name in QUEUE_ANNOTATIONS)]
 
 
 def _namespace(document: Manifest) -> str:
@@ -125,6 +128,14 @@ def _of_pod_group(document: Manifest, others: Others) -> Iterator[Ask]:
     spec = document.get("spec") or {}
     yield from _of_queue("spec.queue", spec.get("queue"), others)
     yield from _of_class("spec.priorityClassName", spec.get("priorityClassName"), others)
+
+
+def _of_command(document: Manifest, others: Others) -> Iterator[Ask]:
+    del others
+    target = document.get("target") or {}
+    group = str(target.get("apiVersion") or "").partition("/")[0]
+    if (group, target.get("kind")) == (QUEUE.group, QUEUE.kind):
+        yield Ask("target", "update", QUEUE.group, QUEUE.plural, "", str(target.get("name") or ""))
 
 
 def _of_annotated(document: Manifest, others: Others) -> Iterator[Ask]:
@@ -173,4 +184,5 @@ _ASKS: Final[Mapping[tuple[str, str], Callable[[Manifest, Others], Iterator[Ask]
     (JOB_TEMPLATE.group, JOB_TEMPLATE.kind): _of_job,
     (JOB_FLOW.group, JOB_FLOW.kind): _of_flow,
     (POD_GROUP.group, POD_GROUP.kind): _of_pod_group,
+    (COMMAND.group, COMMAND.kind): _of_command,
 }

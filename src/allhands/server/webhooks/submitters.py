@@ -56,7 +56,7 @@ class Submitters:
             return None
         answers = await asyncio.gather(*(self.may(submitter, ask) for ask in asks))
         lacking = [ask for ask, allowed in zip(asks, answers, strict=True) if not allowed]
-        return _refused(question, lacking) if lacking else None
+        return refusal_of(question, lacking) if lacking else None
 
     async def may(self, submitter: Submitter, ask: Ask) -> bool:
         key = (submitter.key(), msgspec.structs.replace(ask, path=""))
@@ -110,7 +110,8 @@ def _attributes(ask: Ask) -> Manifest:
     return {name: value for name, value in stated.items() if value}
 
 
-def _refused(question: Question, lacking: Sequence[Ask]) -> StatusError:
+def refusal_of(question: Question, lacking: Sequence[Ask]) -> StatusError:
+    """What a submitter is told who lacks these rights."""
     who = question.user_info.username or "somebody without a name"
     errors = [forbidden(ask.path, f'user "{who}" may not {ask}') for ask in lacking]
     name = question.name or str((question.object or {}).get("metadata", {}).get("generateName") or "")
