@@ -6,18 +6,22 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from allhands.agents.before import CRASH_LOOP
 from allhands.agents.child import Child, Command, StartProblem
 from allhands.agents.environment import environment_of, expanded
 from allhands.agents.log_files import LogFile
 from allhands.agents.pod_status import (
     CREATING,
     KILLED_EXIT_CODE,
+    RAN_WITH_THE_AGENT,
     START_ERROR_EXIT_CODE,
     ContainerReport,
     Running,
     State,
     Terminated,
+    Waiting,
     ended,
+    never_seen_again,
 )
 from allhands.agents.volumes import rewritten
 from allhands.model.quantity import Quantity, QuantityError
@@ -25,6 +29,7 @@ from allhands.model.quantity import Quantity, QuantityError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from allhands.agents.before import Before
     from allhands.agents.references import References
     from allhands.agents.time_texts import TimeTexts
     from allhands.agents.volumes import PodFolder
@@ -47,12 +52,36 @@ class LocalContainer:
         self.state: State = CREATING
         self.last: Terminated | None = None
         self.restarts = 0
+        self.ran_before = False
+        """Whether an earlier agent ran it: what it wrote then is gone."""
         self.logs: list[LogFile] = []
         self.child: Child | None = None
         self._pod = pod
         self._folder = folder
         self._log_bytes = log_bytes
         self._started = False
+
+    # -- from an earlier agent
+
+    def take_over(self, before: Before, now: str) -> bool:
+        """Goes on from what the API knows; True if it was running, which it is not any more: agents take their
+        processes along."""
+        self.restarts, self.state, self.last = before.restarts, before.state, before.last
+        self.ran_before = self.last is not None or not isinstance(self.state, Waiting)
+        if not isinstance(before.state, Running):
+            return False
+        self.state = never_seen_again(before.state.started_at, now, f"it {RAN_WITH_THE_AGENT}")
+        return True
+
+    def begin_again(self, waiting: Waiting) -> None:
+        """It was lost and is to run once more."""
+        if isinstance(self.state, Terminated):
+            self.restarts, self.last = self.restarts + 1, self.state
+        self.state = waiting
+
+    @property
+    def is_backing_off(self) -> bool:
+        return isinstance(self.state, Waiting) and self.state.reason == CRASH_LOOP
 
     # -- running
 

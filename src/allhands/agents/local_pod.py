@@ -11,6 +11,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Final, Literal
 
+from allhands.agents.before import CRASH_LOOP, back_off_seconds, before_by_name
 from allhands.agents.local_container import LocalContainer
 from allhands.agents.pod_status import (
     CREATING,
@@ -105,22 +106,28 @@ class LocalPod:
     def containers(self) -> list[LocalContainer]:
         return [*self._inits, *self._mains]
 
-    def remember(self, restarts: int, last: Terminated | None) -> None:
-        """What the API knows of containers that were lost with an earlier agent."""
+    def take_over(self) -> list[str]:
+        """Goes on from what the API knows of containers that ran under an earlier agent. Returns the names of those
+        that were lost with it. A pod that restarts nothing and of which a container had begun is over."""
+        status, now = self._pod["status"], self._texts.now()
+        before = before_by_name(status.get("initContainerStatuses")) | before_by_name(status.get("containerStatuses"))
+        known = [it for it in self.containers if it.name in before]
+        lost = [it for it in known if it.take_over(before[it.name], now)]
+        if self._policy == "Never" and any(isinstance(it.state, Terminated) for it in self._mains):
+            self._conclude()
+            return [it.name for it in lost]
+        for container in lost:
+            container.begin_again(CREATING)
         for container in self._mains:
-            container.restarts, container.last = restarts, last
+            if isinstance(container.state, Terminated) and self._restarts(container, container.state):
+                container.last, container.state = container.state, Waiting(CRASH_LOOP)
+        return [it.name for it in lost]
 
     def container(self, name: str) -> LocalContainer | None:
         """By name; without one, the first that is no init container."""
         if not name:
             return self._mains[0]
         return next((it for it in self.containers if it.name == name), None)
-
-    def lose(self, lost: Terminated, restarts: int) -> None:
-        """Its containers ran under an earlier agent and are gone, and are not to be started again."""
-        for container in self._mains:
-            container.state, container.restarts = lost, restarts
-        self._conclude()
 
     def fail(self, message: str) -> None:
         """The agent itself could not go on with it."""
@@ -209,16 +216,24 @@ class LocalPod:
             try:
                 await self._folder.prepare(self._pod, self._references)
             except (ReferenceProblem, OSError) as problem:
-                for container in self._mains:
-                    container.state = Waiting("ContainerCreating", f"the volumes are not ready: {problem}")
+                self._await_their_turn(
+                    self._mains, Waiting("ContainerCreating", f"the volumes are not ready: {problem}")
+                )
                 self._said("Warning", "FailedMount", str(problem))
                 self._tell()
                 await self._pause(self._workplace.retry_seconds)
             else:
-                for container in self.containers:
-                    container.state = INITIALIZING if self._inits else CREATING
+                self._await_their_turn(self.containers, INITIALIZING if self._inits else CREATING)
                 return True
         return False
+
+    def _await_their_turn(self, containers: list[LocalContainer], waiting: Waiting) -> None:
+        """All but those that wait already after a failure, and those that are over for good: init containers run again
+        under a new agent, others do not."""
+        for container in containers:
+            is_over = isinstance(container.state, Terminated) and container in self._mains
+            if not is_over and not container.is_backing_off:
+                container.state = waiting
 
     async def _initialise(self, sidecars: list[asyncio.Task[None]]) -> bool:
         """Init containers, one after the other; False if one failed for good or the pod was stopped."""
@@ -236,8 +251,13 @@ class LocalPod:
         return not self._stopping.is_set()
 
     async def _supervise(self, container: LocalContainer, begun: asyncio.Event | None = None) -> None:
-        """Runs a container until it is over for good."""
-        pause = 0.0
+        """Runs a container until it is over for good, which it may have been before this agent was there."""
+        if isinstance(container.state, Terminated):
+            return
+        pause = self._back_off_of(container)
+        if container.is_backing_off:
+            waited = self._texts.seconds_since(container.last.finished_at) if container.last is not None else 0.0
+            pause = await self._back_off(container, pause, waited)
         loop = asyncio.get_running_loop()
         while not self._is_ending(container):
             since = loop.time()
@@ -253,17 +273,31 @@ class LocalPod:
             if loop.time() - since >= QUIET_SECONDS:
                 pause = 0.0
             container.last = ended
-            if pause:
-                told = f"back-off {pause:g}s restarting failed container {container.name}"
-                container.state = Waiting("CrashLoopBackOff", told)
-                self._said("Warning", "BackOff", told)
-                self._tell()
-                await self._pause(pause)
-            pause = min(self._workplace.most_back_off_seconds, pause * 2 or self._workplace.first_back_off_seconds)
-            if not self._is_ending(container):
-                container.restarts += 1
+            pause = await self._back_off(container, pause)
         if begun is not None:
             begun.set()
+
+    def _back_off_of(self, container: LocalContainer) -> float:
+        """How long it waits if it fails next, by its restarts until now."""
+        last = container.last
+        if last is not None and last.started_at:
+            ran = self._texts.seconds_since(last.started_at) - self._texts.seconds_since(last.finished_at)
+            if ran >= QUIET_SECONDS:
+                return 0.0
+        place = self._workplace
+        return back_off_seconds(container.restarts, place.first_back_off_seconds, place.most_back_off_seconds)
+
+    async def _back_off(self, container: LocalContainer, pause: float, waited: float = 0.0) -> float:
+        """Waits until it may be restarted, of which so much has passed; returns how long it waits the next time."""
+        if pause > waited:
+            told = f"back-off {pause:g}s restarting failed container {container.name}"
+            container.state = Waiting(CRASH_LOOP, told)
+            self._said("Warning", "BackOff", told)
+            self._tell()
+            await self._pause(pause - waited)
+        if not self._is_ending(container):
+            container.restarts += 1
+        return min(self._workplace.most_back_off_seconds, pause * 2 or self._workplace.first_back_off_seconds)
 
     async def _run_when_ready(self, container: LocalContainer, begun: asyncio.Event | None) -> Terminated | None:
         """One run, as soon as what it needs is there; None if the pod was stopped before."""

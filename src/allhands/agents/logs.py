@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from allhands.agents.agent import PODS
+from allhands.agents.agent import NODES, PODS, is_simulated
 from allhands.api.errors import StatusError, bad_request
 
 if TYPE_CHECKING:
@@ -61,6 +61,14 @@ class _Pod(msgspec.Struct, frozen=True):
     spec: _Spec
 
 
+class _NodeMetadata(msgspec.Struct, frozen=True):
+    labels: dict[str, str] | None = None
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _NodeMetadata
+
+
 class LogsOfNodes:
     """Finds a pod's node and asks its agent. Pods on other nodes run nothing that could write."""
 
@@ -75,10 +83,20 @@ class LogsOfNodes:
             raise bad_request(f"pod {pod} does not have a host assigned")
         agent = self._agents.get(found.spec.node_name)
         if agent is None:
+            await self._check_simulated(found.spec.node_name, pod)
             return _one_line(
                 f"{pod} is on the simulated node {found.spec.node_name}: it runs nothing, so nothing is written"
             )
         return await agent.logs(namespace, pod, msgspec.structs.replace(options, container=container))
+
+    async def _check_simulated(self, node: str, pod: str) -> None:
+        """What really ran is not said to have run nothing, only because nobody here knows what it wrote."""
+        try:
+            labels = (await self._objects.get(NODES, node)).decode(_Node).metadata.labels or {}
+        except StatusError:
+            return
+        if not is_simulated(node, labels):
+            raise bad_request(f"the logs of pod {pod} cannot be read: its node {node} is not served now")
 
 
 def _chosen(pod: _Pod, options: LogOptions) -> str:

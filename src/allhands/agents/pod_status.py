@@ -82,9 +82,13 @@ def ended(
     return Terminated(exit_code, reason, started_at, finished_at, message)
 
 
-def never_seen_again(started_at: str | None, finished_at: str) -> Terminated:
-    """A container that was lost with its node, or whose pod ended before it began."""
-    message = "the container was gone when its pod was ended: its node was lost or it had not begun"
+RAN_WITH_THE_AGENT: Final = "ran when allhands was stopped or killed, and ended with it"
+
+
+def never_seen_again(started_at: str | None, finished_at: str, message: str = "") -> Terminated:
+    """A container that was lost with its node or its agent, or whose pod ended before it began."""
+    if not message:
+        message = "its pod was ended before it began" if started_at is None else "it ran when its node was lost"
     return Terminated(KILLED_EXIT_CODE, "ContainerStatusUnknown", started_at, finished_at, message)
 
 

@@ -22,11 +22,11 @@ from allhands.agents.local_pod import EventType, LocalPod
 from allhands.agents.logs import EVERYTHING_WRITTEN, LogOptions, check_options
 from allhands.agents.loopback import claimed_range
 from allhands.agents.peers import Peers
-from allhands.agents.pod_status import FINISHED, Waiting, never_seen_again, rejection, status_of
+from allhands.agents.pod_status import FINISHED, RAN_WITH_THE_AGENT, Waiting, rejection, status_of
 from allhands.agents.pod_writes import PodWrites
 from allhands.agents.processes import kill_marked
 from allhands.agents.references import References
-from allhands.agents.seen import NodeSeen, PodReader, PodSeen, container_before, node_seen
+from allhands.agents.seen import NodeSeen, PodReader, PodSeen, node_seen
 from allhands.agents.time_texts import TimeTexts
 from allhands.agents.workplace import MemoryWatch, Workplace
 from allhands.api.errors import StatusError, bad_request, no_such_object
@@ -274,14 +274,13 @@ class ProcessAgent:
         )
         run = self._runs[key] = _Run(seen, local)
         self._usage.take(seen.spec)
-        before = container_before(seen.containers)
-        if before is not None and before.started_at is not None:
-            # It ran under an earlier agent, which took its processes along.
-            lost = never_seen_again(before.started_text, self._texts.now())
-            if seen.spec.restart_policy == "Never":
-                local.lose(lost, before.restarts)
-                return run
-            local.remember(before.restarts + 1, lost)
+        lost = local.take_over()
+        if lost:
+            what = "the pod has failed" if local.finished else "it is started again"
+            who = f"container {lost[0]}" if len(lost) == 1 else f"each of the containers {', '.join(lost)}"
+            self._say(seen, "Warning", "ContainerStatusUnknown", f"{who} {RAN_WITH_THE_AGENT}: {what}")
+        if local.finished:
+            return run
         run.task = asyncio.create_task(self._live(key, local), name=f"{self.node_name}: {key}")
         return run
 
@@ -332,10 +331,20 @@ class ProcessAgent:
 def _log_of(container: LocalContainer, pod: str, *, previous: bool) -> LogFile:
     logs = container.logs
     if previous:
+        if len(logs) < 2 and container.ran_before:
+            raise _log_is_gone(container, pod)
         if len(logs) < 2:
             raise bad_request(f'previous terminated container "{container.name}" in pod "{pod}" not found')
         return logs[-2]
+    if not logs and container.ran_before:
+        raise _log_is_gone(container, pod)
     if not logs:
         why = container.state.reason if isinstance(container.state, Waiting) else "ContainerCreating"
         raise bad_request(f'container "{container.name}" in pod "{pod}" is waiting to start: {why}')
     return logs[-1]
+
+
+def _log_is_gone(container: LocalContainer, pod: str) -> StatusError:
+    now = f"; it is waiting to start: {container.state.reason}" if isinstance(container.state, Waiting) else ""
+    ran = f'container "{container.name}" in pod "{pod}" ran before allhands was started anew'
+    return bad_request(f"{ran}: its log ended with the process that was stopped or killed{now}")

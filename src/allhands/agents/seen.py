@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.agents.before import CRASH_LOOP
 from allhands.agents.behaviour import PREFIX
 from allhands.agents.pod_status import Terminated
 from allhands.model.affinity_document import AffinityDocument, node_affinity_of
@@ -206,6 +207,7 @@ def _host_ports(spec: PodSpec) -> Iterator[HostPort]:
 
 
 class _StateDocument(msgspec.Struct, frozen=True):
+    waiting: dict[str, Any] | None = None
     running: dict[str, Any] | None = None
     terminated: dict[str, Any] | None = None
 
@@ -224,6 +226,8 @@ class ContainerBefore(msgspec.Struct, frozen=True):
     started_at: datetime.datetime | None
     """Since when it is running; None if it is not."""
     started_text: str = ""
+    backs_off: bool = False
+    """Whether it waits after a failure."""
 
 
 _statuses: Final = msgspec.json.Decoder(list[_ContainerStatus])
@@ -241,7 +245,8 @@ def container_before(text: bytes) -> ContainerBefore | None:
         ended = Terminated(code, reason, last.get("startedAt"), str(last.get("finishedAt") or ""))
     started = (status.state.running or {}).get("startedAt")
     if not started:
-        return ContainerBefore(status.restart_count, ended, None)
+        backs_off = (status.state.waiting or {}).get("reason") == CRASH_LOOP
+        return ContainerBefore(status.restart_count, ended, None, backs_off=backs_off)
     moment = msgspec.convert(started, datetime.datetime, strict=False)
     return ContainerBefore(status.restart_count, ended, moment, started)
 

@@ -289,7 +289,10 @@ class SimulatedKubelets:
         before = container_before(seen.containers)
         if before is not None:
             run.remember(before.restarts, before.last)
-        if before is None or before.started_at is None:
+        if before is not None and before.backs_off:
+            ended_at = before.last.finished_at if before.last is not None else ""
+            run.wait_on(now, self._texts.seconds_since(ended_at))
+        elif before is None or before.started_at is None:
             run.begin(now, text)
         else:
             run.go_on(now, self._clock.now().timestamp() - before.started_at.timestamp(), before.started_text)

@@ -10,6 +10,7 @@ import enum
 import math
 from typing import TYPE_CHECKING, Final
 
+from allhands.agents.before import CRASH_LOOP, back_off_seconds
 from allhands.agents.pod_status import (
     CREATING,
     FAILED,
@@ -146,6 +147,17 @@ class PodRun:
         """What the API still knows of a pod that this agent knew before it was started again."""
         self._restarts, self._last = restarts, last
         self._plan = self._plan_of(restarts)
+        self._back_off_seconds = back_off_seconds(restarts, FIRST_BACK_OFF_SECONDS, MOST_BACK_OFF_SECONDS)
+
+    def wait_on(self, now: float, waited_seconds: float) -> None:
+        """It failed under the agent before, and has waited for so long to be restarted."""
+        text = self.start_time
+        self._init_states = [
+            Running(text) if it.is_sidecar else ended(0, text, text) for it in self.spec.init_containers
+        ]
+        pause = self._back_off_seconds
+        self._back_off_seconds = min(MOST_BACK_OFF_SECONDS, pause * 2 or FIRST_BACK_OFF_SECONDS)
+        self._enter(Stage.BACKING_OFF, now + max(0.0, pause - waited_seconds))
 
     def go_on(self, now: float, elapsed_seconds: float, started_at: str) -> None:
         """Its containers have been running for so long."""
@@ -291,7 +303,7 @@ class PodRun:
                 assert self._ended is not None
                 return self._ended
             case Stage.BACKING_OFF:
-                return Waiting("CrashLoopBackOff", f"restarted {self._restarts} times; waiting before the next try")
+                return Waiting(CRASH_LOOP, f"restarted {self._restarts} times; waiting before the next try")
             case Stage.NO_IMAGE:
                 image = self.spec.containers[0].image if self.spec.containers else ""
                 return Waiting("ImagePullBackOff", f"the image {image!r} cannot be pulled; trying again later")

@@ -15,9 +15,10 @@ from allhands.controllers.node import NodeController
 from allhands.controllers.numatopology import NumatopologyController
 from allhands.controllers.queue import QueueController
 from allhands.controllers.replica_set import ReplicaSetController
-from allhands.controllers.resource_quota import ResourceQuotaController
+from allhands.controllers.role_aggregation import RoleAggregationController
 from allhands.controllers.volcano_job import VolcanoJobController
 from allhands.controllers.volume_binding import VolumeBindingController
+from allhands.controllers.workload_group import WorkloadGroupController
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +52,9 @@ def controllers(
         NumatopologyController(objects),
         QueueController(objects),
         ReplicaSetController(objects),
-        ResourceQuotaController(objects),
+        RoleAggregationController(objects),
         VolcanoCronJobController(objects),
         VolcanoJobController(objects, new_keys=new_keys),
         VolumeBindingController(objects, volume_folder),
+        WorkloadGroupController(objects),
     )

@@ -14,13 +14,14 @@ import msgspec
 from allhands.api.volcano.queue import DEFAULT, QUEUE
 from allhands.api.volcano.queue_rules import place_error
 from allhands.controllers.watching import decoder
+from allhands.dialects.annotations import SCHEDULING
 from allhands.dialects.group_kinds import GROUP_KINDS
 from allhands.dialects.groups import read_job
 from allhands.dialects.pods import read_pod_use
 from allhands.dialects.queues import read_queue
 from allhands.lifecycle.command import COMMANDS, CommandDocument, decode_command
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome
-from allhands.lifecycle.queue import PAUSE_SECONDS, Problem, QueueDocument, reconcile
+from allhands.lifecycle.queue import PAUSE_SECONDS, Parent, Problem, QueueDocument, reconcile
 from allhands.lifecycle.queue_tally import GroupShare, PodPart, PodShare, QueueTally, QueueUse
 from allhands.runtime.informer import Informer, split_key
 from allhands.runtime.scheduling.resources import JOBS, NAMES_ALONE, PODS
@@ -41,6 +42,8 @@ _PARTS: Final = {
     "Failed": PodPart.FAILED,
 }
 LET_IN: Final = "Inqueue"
+COMMAND: Final = "command:"
+"""Begins the key of a command whose queue is not there; no queue can have such a name."""
 ENDED: Final = ("Completed", "Finished", "Failed")
 """Phases of foreign groups that count even when they have no pods: not yet, or not any more."""
 
@@ -72,6 +75,7 @@ class QueueController:
         self._written: dict[str, float] = {}
         self._children: dict[str, dict[str, None]] = {}
         self._attempts: dict[str, float] = {}
+        self._first_look_seconds: float | None = None
         self._asleep: dict[str, None] = {}
         """Queues that are looked at again soon anyway, whatever happens until then."""
         self._queues: Informer[_Seen] = Informer(objects, QUEUE.resource, _reader(), optional=True)
@@ -95,7 +99,7 @@ class QueueController:
         self._queues.on_change(lambda key, old, new: self._see_queue(queue, key, old, new))
         self._pods.on_change(lambda key, _old, new: self._touch(queue, tally.set_pod(key, new)))
         self._jobs.on_change(lambda key, _old, new: self._touch(queue, tally.set_group(f"job:{key}", new)))
-        self._commands.on_change(lambda _key, _old, new: self._see_command(queue, new))
+        self._commands.on_change(lambda key, _old, new: self._see_command(queue, key, new))
         for prefix, groups in self._groups.items():
             groups.on_change(functools.partial(self._see_group, queue, prefix))
 
@@ -106,28 +110,43 @@ class QueueController:
             self._written[key] = attempted
 
     def reconcile(self, key: str, now_seconds: float) -> Outcome:
+        if self._first_look_seconds is None:
+            self._first_look_seconds = now_seconds
+        if key.startswith(COMMAND):
+            return self._reconcile_stray(key.removeprefix(COMMAND), self._first_look_seconds, now_seconds)
         self._asleep.pop(key, None)
         seen = self._queues.get(key)
         if seen is None:
             self._written.pop(key, None)
             return NOTHING_TO_DO
-        uid = seen.document.metadata.uid
+        uid, problem = seen.document.metadata.uid, self._problem(key, seen)
+        above = None if problem is not None or seen.parent is None else self._queues.get(seen.parent)
         outcome = reconcile(
             seen.document,
             self._tally.use(key),
             self._whole(key),
-            self._problem(key, seen),
+            problem,
             seen.notes,
             now_seconds,
             written_at_seconds=self._written.get(key),
             pause_seconds=self._pause_seconds,
             commands=[it for it in self._commands.by("queue", key) if it.target is not None and it.target.uid == uid],
+            parent=None if above is None else Parent(above.document.metadata.name, above.document.state),
         )
         if outcome.instructions:
             self._attempts[key] = now_seconds
         elif outcome.wake_at_seconds is not None:
             self._asleep[key] = None
         return outcome
+
+    def _reconcile_stray(self, key: str, first_look_seconds: float, now_seconds: float) -> Outcome:
+        command = self._commands.get(key)
+        if command is None or command.target is None:
+            return NOTHING_TO_DO
+        queue = self._queues.get(command.target.name)
+        if queue is not None and queue.document.metadata.uid == command.target.uid:
+            return NOTHING_TO_DO
+        return command.removed_in_time(first_look_seconds, now_seconds)
 
     # -- what concerns whom
 
@@ -140,6 +159,12 @@ class QueueController:
             if parent is not None:
                 self._children.setdefault(parent, {})[key] = None
         queue.add(key)
+        if new is None:
+            for command in self._commands.keys_by("queue", key):
+                queue.add(COMMAND + command)
+        if old is not None and new is not None and old.document.state != new.document.state:
+            for name in self._children.get(key, ()):
+                queue.add(name)
         if old is None or new is None or parent_before != parent:
             for name in self._below(key):
                 queue.add(name)
@@ -147,10 +172,11 @@ class QueueController:
                 if name in self._queues:
                     queue.add(name)
 
-    def _see_command(self, queue: WorkQueue, new: CommandDocument | None) -> None:
+    def _see_command(self, queue: WorkQueue, key: str, new: CommandDocument | None) -> None:
         for name in () if new is None else _told(new):
             if name in self._queues:
                 queue.add(name)
+            queue.add(COMMAND + key)
 
     def _see_group(
         self, queue: WorkQueue, prefix: str, key: str, _old: GroupShare | None, new: GroupShare | None
@@ -213,7 +239,8 @@ class QueueController:
         return lambda raw: self._share(kind.read(raw))
 
     def _share(self, record: GroupRecord) -> GroupShare:
-        ours = record.scheduler_name in self._ours if record.scheduler_name else bool(record.queue)
+        is_judged = SCHEDULING in record.annotations  # a group of Volcano's names no scheduler, only who judged it
+        ours = record.scheduler_name in self._ours if record.scheduler_name else bool(record.queue) or is_judged
         return GroupShare(
             record.queue,
             max(1, record.min_count) if record.is_gang else 1,

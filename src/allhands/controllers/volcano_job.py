@@ -2,7 +2,7 @@
 
 Changes of pods are gathered for a moment, longer for bigger Jobs, and where nothing is to be done about them but
 counting, once a second: so the work on a Job grows with its pods and not with their square. What is remembered here may
-be lost; it only makes time-outs right and refusals visible.
+be lost; it only tells who was evicted, and makes refusals visible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from allhands.lifecycle.volcano_job import (
     JobDocument,
     Observed,
     PodGroup,
-    Sightings,
     TaskPod,
     decode_group,
     decode_job,
@@ -77,7 +76,6 @@ class VolcanoJobController:
         self._writing: dict[str, str] = {}
         """By key of the Job that is being looked at: the version for which its new status was made."""
         self._refusals: dict[str, str] = {}
-        self._sightings: dict[str, Sightings] = {}
         self._evicted: dict[str, dict[str, None]] = {}
         """By key of the Job: names of pods that somebody else took away."""
         self._first_look_seconds: float | None = None
@@ -123,19 +121,13 @@ class VolcanoJobController:
         plugins = plugins_of(job) if job.spec.plugins else ()
         scheduler = self._scheduler_names[0] if self._scheduler_names else ""
         equipment = Equipment(plugins, self._new_keys, scheduler)
-        sightings = self._sightings.setdefault(key, Sightings())
-        return reconcile(job, observed, now_seconds, equipment=equipment, sightings=sightings)
+        return reconcile(job, observed, now_seconds, equipment=equipment)
 
     def _reconcile_stray(self, key: str, now_seconds: float) -> Outcome:
-        """A command whose Job is gone does nothing, and would lie around for ever. The Job may only not have been seen
-        yet: so it is kept for a while."""
         command = self._commands.get(key)
         if command is None or any(_is_meant(command, job) for job in self._jobs_of(command)):
             return NOTHING_TO_DO
-        kept_until_seconds = max(command.metadata.created_seconds, self._first_look_seconds or 0.0) + SETTLE_SECONDS
-        if now_seconds < kept_until_seconds:
-            return Outcome((), kept_until_seconds)
-        return Outcome((command.removal(),))
+        return command.removed_in_time(self._first_look_seconds or 0.0, now_seconds)
 
     def _jobs_of(self, command: CommandDocument) -> Iterator[JobDocument]:
         for key in _job_of_command(command):
@@ -151,7 +143,7 @@ class VolcanoJobController:
 
     def _see_job(self, queue: WorkQueue, key: str, old: JobDocument | None, new: JobDocument | None) -> None:
         if new is None:
-            for memory in (self._sizes, self._writing, self._refusals, self._sightings, self._evicted):
+            for memory in (self._sizes, self._writing, self._refusals, self._evicted):
                 memory.pop(key, None)
             for command in self._commands.keys_by("job", key):
                 queue.add(COMMAND + command)

@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
-from allhands.ports import EVERYTHING, Head, Query
+from allhands.ports import EVERYTHING, Query
 from allhands.runtime.backoff import Backoff
+from allhands.runtime.heads import head_of, key_of, split_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allhands.api.kinds import Resource
-    from allhands.ports import Event, Objects
+    from allhands.ports import Event, Head, Objects, Page
+
+__all__ = ["Informer", "key_of", "split_key"]
 
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
+FIRST_PAGE: Final = Query(limit=PAGE_SIZE)
+"""What is asked for first of all of a collection that is seen in pages."""
 STALL_SECONDS: Final = 300.0
 """A watch that shows nothing for so long, not even a bookmark, is opened anew: its connection may be dead."""
 SHORT_SECONDS: Final = 10.0
@@ -39,27 +45,6 @@ GONE: Final = 410
 CANNOT_STREAM: Final = frozenset({400, 405, 422})
 INITIAL_EVENTS_END: Final = b"k8s.io/initial-events-end"
 _LOG = logging.getLogger(__name__)
-
-
-class _Meta(msgspec.Struct, gc=False):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-
-
-class _Beginning(msgspec.Struct, gc=False):
-    """What every object has."""
-
-    metadata: _Meta
-
-
-_beginnings = msgspec.json.Decoder(_Beginning)
-
-
-def _head_of(raw: bytes) -> Head:
-    meta = _beginnings.decode(raw).metadata
-    return Head(key_of(meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))
 
 
 @runtime_checkable
@@ -117,9 +102,12 @@ class Informer(Generic[T]):
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
         decode_headed: Callable[[bytes], tuple[T, Head]] | None = None,
+        in_pages: bool = False,
     ) -> None:
         """`optional`: the server may not know the kind, or may not show it to us; then there are no such objects,
-        until there are. `decode_headed`: decodes the same and says whose it is, for less than both would cost."""
+        until there are. `decode_headed`: decodes the same and says whose it is, for less than both would cost.
+        `in_pages`: what is there is listed even if it could be the beginning of the watch, which costs one request
+        less and, for each object, more than twice as much of the server's time: for what there are very many of."""
         self.resource = resource
         self._optional = optional
         self._is_missed = False
@@ -133,12 +121,15 @@ class Informer(Generic[T]):
         self._callbacks: list[Callable[[str, T | None, T | None], None]] = []
         self._position = 0
         """The version up to which everything was seen."""
+        self._put_off_if: Callable[[bytes], Head | None] = _never
+        self._put_off: dict[str, bytes] = {}
+        """What was shown of objects that are kept, and is not looked at yet: of each the next event."""
         self._gone: dict[str, int] = {}
         """Uids of what we ourselves have deleted and the watch has not, with the last version that was seen: what the
         watch still says of them is old."""
         self._watched_from = 0
         """The version that a watch goes on from; 0 if all that is there must be shown first."""
-        self._streams = bool(getattr(objects, "streams_lists", False))
+        self._streams = not in_pages and bool(getattr(objects, "streams_lists", False))
         """Whether what is there is asked for as the beginning of the watch, as long as the server does that."""
         self.problems: dict[str, str] = {}
         """Objects that cannot be read, and why."""
@@ -170,16 +161,45 @@ class Informer(Generic[T]):
     def keys_by(self, index: str, value: str) -> list[str]:
         return sorted(self._indexes[index].get(value, ()))
 
+    def count_by(self, index: str, value: str) -> int:
+        return len(self._indexes[index].get(value, ()))
+
     def on_change(self, callback: Callable[[str, T | None, T | None], None]) -> None:
         """Calls it with the key and the record before and after, None where there is none."""
         self._callbacks.append(callback)
+
+    # -- putting off
+
+    def put_off(self, if_shown: Callable[[bytes], Head | None]) -> None:
+        """From now on changes of which this says whose they are may be looked at later, by `look_at_put_off`; each is
+        before anything else that is shown of its object."""
+        self._put_off_if = if_shown
+
+    @property
+    def count_put_off(self) -> int:
+        return len(self._put_off)
+
+    def look_at_put_off(self, most: int) -> bool:
+        """At so many; whether there are more."""
+        for key in list(islice(self._put_off, most)):
+            self._see_raw(self._put_off.pop(key))
+        return bool(self._put_off)
+
+    def _is_put_off(self, raw: bytes) -> bool:
+        head = self._put_off_if(raw)
+        known = None if head is None or head.key in self._put_off else self._kept.get(head.key)
+        if head is None or known is None or known.uid != head.uid or known.version >= head.version:
+            return False
+        self._put_off[head.key] = raw
+        self._position = self._watched_from = head.version
+        return True
 
     # -- being told
 
     def observe(self, raw: bytes, head: Head | None = None) -> None:
         """The answer to a write of our own: as good as an event, unless the watch has been past it already."""
         if head is None:
-            head = _head_of(raw)
+            head = head_of(raw)
         if head.version > self._position:
             self._see(raw, head)
 
@@ -248,23 +268,34 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         """What is there is seen page by page, so that not all of it is held twice."""
         seen, limit, token = _Seen(), PAGE_SIZE, ""
-        while True:
-            query = msgspec.structs.replace(self._query, limit=limit, continue_token=token)
-            try:
-                page = await self._objects.list(self.resource, query)
-            except StatusError as refusal:
-                if refusal.code != GONE or not token:
-                    raise
-                # The pages of one moment could not be had in time: then all at once. Those of another moment, which
-                # the server offers, would leave a gap.
-                seen, limit, token = _Seen(), 0, ""
-                continue
-            for raw in page.items:
-                seen.add(self._see_raw(raw))
-            token = page.continue_token
-            if not token:
-                break
+        ahead: asyncio.Task[Page] | None = None
+        try:
+            while True:
+                try:
+                    page = await (self._page(limit, token) if ahead is None else ahead)
+                except StatusError as refusal:
+                    if refusal.code != GONE or not token:
+                        raise
+                    # The pages of one moment could not be had in time: then all at once. Those of another moment,
+                    # which the server offers, would leave a gap.
+                    seen, limit, token, ahead = _Seen(), 0, "", None
+                    continue
+                token = page.continue_token
+                if token:
+                    ahead = asyncio.create_task(self._page(limit, token))
+                    await asyncio.sleep(0)  # it is on its way while this one is looked at
+                for raw in page.items:
+                    seen.add(self._see_raw(raw))
+                if not token:
+                    break
+        finally:
+            if ahead is not None:
+                ahead.cancel()
         self._seen_all(seen, int(page.version))
+
+    async def _page(self, limit: int, token: str) -> Page:
+        query = msgspec.structs.replace(self._query, limit=limit, continue_token=token)
+        return await self._objects.list(self.resource, query)
 
     def _seen_all(self, seen: _Seen, version: int) -> None:
         """Everything of this version has been shown: what was not shown is no more."""
@@ -332,10 +363,10 @@ class Informer(Generic[T]):
         if event.type == "BOOKMARK":
             if INITIAL_EVENTS_END not in event.raw:
                 return seen
-            self._seen_all(seen, (event.head or _head_of(event.raw)).version)
+            self._seen_all(seen, (event.head or head_of(event.raw)).version)
             return None
         if event.type == "DELETED":
-            seen.keys.discard((event.head or _head_of(event.raw)).key)
+            seen.keys.discard((event.head or head_of(event.raw)).key)
             return seen
         seen.add(self._see_event(event))
         return seen
@@ -345,17 +376,19 @@ class Informer(Generic[T]):
             self._see(event.raw, event.head)
             self._position = self._watched_from = event.head.version
             return
+        if event.type == "MODIFIED" and self._is_put_off(event.raw):
+            return
         if event.type == "ERROR":
             raise status_from(event.manifest())
         if event.type == "DELETED":
-            head = event.head or _head_of(event.raw)
+            head = event.head or head_of(event.raw)
             kept = self._kept.get(head.key)
             self.problems.pop(head.key, None)
             self._gone.pop(head.uid, None)
             if kept is not None and kept.version <= head.version:
                 self._drop(head.key)
         elif event.type == "BOOKMARK":
-            head = event.head or _head_of(event.raw)
+            head = event.head or head_of(event.raw)
         else:
             head = self._see_event(event)
         self._position = self._watched_from = head.version
@@ -380,7 +413,7 @@ class Informer(Generic[T]):
                 if not self._is_old(head):
                     self._keep(head, record)
                 return head
-        head = _head_of(raw)
+        head = head_of(raw)
         self._see(raw, head)
         return head
 
@@ -404,6 +437,8 @@ class Informer(Generic[T]):
 
     def _keep(self, head: Head, record: T) -> None:
         key = head.key
+        if self._put_off and (earlier := self._put_off.pop(key, None)) is not None:
+            self._see_raw(earlier)
         known = self._kept.get(key)
         if self.problems:
             self.problems.pop(key, None)
@@ -416,6 +451,7 @@ class Informer(Generic[T]):
             callback(key, before, record)
 
     def _drop(self, key: str) -> None:
+        self._put_off.pop(key, None)
         known = self._kept.pop(key)
         self._reindex(key, known, None)
         for callback in self._callbacks:
@@ -445,15 +481,9 @@ class Informer(Generic[T]):
                     keys[key] = None
 
 
+def _never(raw: bytes) -> None:
+    del raw
+
+
 def _full_name(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-
-
-def key_of(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """Namespace and name."""
-    namespace, _, name = key.rpartition("/")
-    return namespace, name

@@ -160,6 +160,7 @@ OURS: Final = (
     _gauge("allhands_part_up", "Whether a part of this process runs: 1, or 0 while it does not.", "part"),
     _counter("allhands_part_failures_total", "How often a part ended by a mistake and was begun anew.", "part"),
     _counter("allhands_metrics_dropped_total", "Series that were not kept because a family had too many."),
+    _counter("allhands_audit_events_lost_total", "Requests of an embedded cluster that are missing in its audit log."),
 )
 WEBHOOKS: Final = (
     _counter(

@@ -114,6 +114,11 @@ class Performer:
         self._observe(wanted.resource, document)
 
     async def _delete(self, wanted: Delete) -> None:
+        if wanted.owner_uid:
+            uid = await self._uid_if_owned(wanted)
+            if not uid:
+                return
+            wanted = msgspec.structs.replace(wanted, uid=uid)
         options = DeleteOptions(grace_seconds=wanted.grace_seconds, propagation=wanted.propagation, uid=wanted.uid)
         try:
             deleted = await self._objects.delete(wanted.resource, wanted.name, wanted.namespace, options)
@@ -126,6 +131,17 @@ class Performer:
                 return
         for informer in self._informers.get(wanted.resource, ()):
             informer.observe_gone(key_of(wanted.namespace, wanted.name), wanted.uid)
+
+    async def _uid_if_owned(self, wanted: Delete) -> str:
+        """Of what is there under that name; "" if nothing is, or another manages it."""
+        try:
+            found = await self._objects.get(wanted.resource, wanted.name, wanted.namespace)
+        except StatusError as refusal:
+            if refusal.code != NOT_FOUND:
+                raise
+            return ""
+        metadata = found.manifest()["metadata"]
+        return str(metadata["uid"]) if _manager(metadata).get("uid") == wanted.owner_uid else ""
 
     async def _is_another(self, wanted: Delete, refusal: StatusError) -> bool:
         """Whether the very object is gone, and the refusal is about another one that now has its name."""

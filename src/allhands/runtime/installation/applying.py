@@ -14,7 +14,7 @@ import msgspec
 from allhands.api.definitions import OURS
 from allhands.api.errors import StatusError
 from allhands.kube.paths import path_to
-from allhands.ports import DeleteOptions, Query, WriteOptions
+from allhands.ports import DeleteOptions, Query
 from allhands.runtime.installation.places import (
     COLLECTIONS,
     NOT_FOUND,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 MANAGER: Final = "allhands-install"
 _APPLY: Final = "application/apply-patch+yaml"
-_NO_SUCH_MEDIA_TYPE: Final = 415
 _SERVERS_OWN: Final = frozenset({"resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"})
 
 
@@ -62,9 +61,6 @@ class Installer:
         self._objects = objects
         self._say = say
         self._dry_run = dry_run
-        self._options = WriteOptions(dry_run=dry_run, field_validation="Strict", field_manager=MANAGER)
-        self._applies = True
-        """Whether the server has server-side apply, as far as we know."""
 
     async def install(self, manifests: Sequence[Manifest]) -> None:
         """All of them, in their order; then what an earlier installation had and this one has not is removed."""
@@ -87,7 +83,7 @@ class Installer:
         if before is not None and not is_ours(before.manifest()):
             return Done(place, "kept", "it is not ours; used as it is")
         try:
-            after = await self._write(place, manifest, before)
+            after = await self._apply(place, manifest, dry_run=self._dry_run)
         except StatusError as refusal:
             if self._dry_run and before is None and refusal.code == NOT_FOUND and place.namespace:
                 return Done(place, "created", "not checked by the server: its namespace is not there yet")
@@ -96,18 +92,6 @@ class Installer:
         if before is not None and _as_written(before) != _as_written(after):
             what = "configured"
         return Done(place, what, warnings=after.warnings)
-
-    async def _write(self, place: Place, manifest: Manifest, before: Document | None) -> Document:
-        if self._applies:
-            try:
-                return await self._apply(place, manifest, dry_run=self._dry_run)
-            except StatusError as refusal:
-                if refusal.code != _NO_SUCH_MEDIA_TYPE:
-                    raise
-                self._applies = False
-        if before is None:
-            return await self._objects.create(place.resource, manifest, place.namespace, self._options)
-        return await self._objects.patch(place.resource, place.name, "merge", manifest, place.namespace, self._options)
 
     async def _apply(self, place: Place, manifest: Manifest, *, dry_run: bool) -> Document:
         """Forced: what of our own objects somebody changed by hand becomes ours again."""
@@ -151,6 +135,11 @@ async def installed(objects: KubeObjects) -> list[tuple[Place, Manifest]]:
 
 
 async def _check_served(objects: KubeObjects, manifests: Sequence[Manifest]) -> None:
+    if any(it["kind"] not in SHARED for it in manifests) and await _is_embedded(objects):
+        raise InstallationError(
+            "this is an embedded cluster, which runs the scheduler and the controllers by itself: there is nothing to "
+            "install; nothing was changed"
+        )
     unknown = []
     for version in dict.fromkeys(str(it["apiVersion"]) for it in manifests):
         try:
@@ -160,10 +149,13 @@ async def _check_served(objects: KubeObjects, manifests: Sequence[Manifest]) -> 
                 raise
             unknown.append(version)
     if unknown:
-        raise InstallationError(
-            f"this server does not know {', '.join(unknown)}; nothing was changed. The embedded cluster, for one, runs "
-            "the scheduler and the controllers by itself: there is nothing to install"
-        )
+        raise InstallationError(f"this server does not know {', '.join(unknown)}; nothing was changed")
+
+
+async def _is_embedded(objects: KubeObjects) -> bool:
+    """Whether it is a server of ours, which says so in its version."""
+    version = (await objects.request("GET", "/version")).manifest()
+    return f"-{OURS}." in str(version.get("gitVersion", ""))
 
 
 def _check_owners(manifests: Sequence[Manifest], present: Sequence[Document | None]) -> None:

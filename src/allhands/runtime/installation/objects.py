@@ -37,7 +37,8 @@ def install_objects(options: InstallOptions) -> list[Manifest]:
     found = [*kind_objects(), _namespace(options)]
     parts = {part: granted for part, granted in PARTS.items() if part != "webhooks" or options.webhooks}
     for part, (everywhere, at_home) in parts.items():
-        found += _rights_of(options, part, everywhere, at_home)
+        named = rights.of_controllers(options.scheduler_names) if part == "controllers" else everywhere
+        found += _rights_of(options, part, named, at_home)
     found.append(_critical_quota(options))
     if options.policy:
         found.append(_policy(options))

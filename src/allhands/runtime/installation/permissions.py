@@ -14,7 +14,6 @@ import msgspec
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.runtime.installation.places import COLLECTIONS, InstallationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,6 +80,8 @@ class _RulesReview(msgspec.Struct, frozen=True):
 
 def rights_for(kinds: Iterable[str], verbs: Sequence[str], namespace: str) -> list[Right]:
     """Lists are of the whole cluster, everything else happens in the one namespace."""
+    from allhands.runtime.installation.places import COLLECTIONS  # noqa: PLC0415 (who only asks does not install)
+
     found = []
     for kind in dict.fromkeys(kinds):
         resource, is_namespaced = COLLECTIONS[kind]
@@ -102,6 +103,8 @@ async def missing(objects: Objects, rights: Sequence[Right]) -> list[Right]:
 
 async def require(objects: Objects, rights: Sequence[Right]) -> None:
     """Raises with all that is missing."""
+    from allhands.runtime.installation.places import InstallationError  # noqa: PLC0415
+
     if lacking := await missing(objects, rights):
         lines = "\n".join(f"  {right}" for right in lacking)
         raise InstallationError(f"you lack rights in this cluster; nothing was changed. Missing:\n{lines}")

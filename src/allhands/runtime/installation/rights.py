@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from allhands.api.volcano.workloads import SCHEDULER_NAME
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -50,7 +52,7 @@ SCHEDULER: Final = (
     Rule("", ("pods/binding", "pods/eviction"), ("create",)),
     EVENTS,
     # Where it is placed.
-    Rule("", ("namespaces", "nodes"), READ),
+    Rule("", ("namespaces", "nodes", "resourcequotas"), READ),
     Rule("policy", ("poddisruptionbudgets",), READ),
     Rule("scheduling.k8s.io", ("priorityclasses",), READ),
     # By whose selectors pods are spread that do not ask for it, as kube-scheduler does.
@@ -92,10 +94,10 @@ SCHEDULER_AT_HOME: Final = (
 
 CONTROLLERS: Final = (
     EVENTS,
-    # Queues: how much each holds, and the two that everybody expects.
+    # Queues: how much each holds, which are closed with those above them, and the two that everybody expects.
     Rule("batch", ("jobs",), READ),
     *(Rule(group, ("podgroups",), READ) for group in GROUPS_OF_POD_GROUPS if group != VOLCANO_GROUPS),
-    Rule("scheduling.volcano.sh", ("queues",), ("create", "list", "watch")),
+    Rule("scheduling.volcano.sh", ("queues",), ("create", "list", "patch", "watch")),
     Rule("scheduling.volcano.sh", ("queues/status",), ("patch",)),
     # Who obeys a Command removes it.
     Rule("bus.volcano.sh", ("commands",), ("delete", "list", "watch")),
@@ -105,11 +107,13 @@ CONTROLLERS: Final = (
     Rule("batch.volcano.sh", ("jobs/status",), ("patch",)),
     Rule("", ("pods",), ("create", "delete", "get", "list", "patch", "watch")),
     Rule(VOLCANO_GROUPS, ("podgroups",), ("create", "delete", "get", "list", "patch", "watch")),
-    # What their plugins and volumes need; the names of hosts follow when a Job is scaled.
-    Rule("", ("configmaps",), ("create", "get", "patch")),
-    Rule("", ("persistentvolumeclaims", "services"), ("create", "get")),
+    # What their plugins and volumes need; the names of hosts follow when a Job is scaled. What plugins made goes when
+    # the Job ends, after a look whose it is; Secrets, at which nobody looks, go with the Job.
+    Rule("", ("configmaps",), ("create", "delete", "get", "patch")),
+    Rule("", ("services",), ("create", "delete", "get")),
+    Rule("", ("persistentvolumeclaims",), ("create", "get")),
     Rule("", ("secrets",), ("create",)),
-    Rule("networking.k8s.io", ("networkpolicies",), ("create", "get")),
+    Rule("networking.k8s.io", ("networkpolicies",), ("create", "delete", "get")),
     # CronJobs and flows make Volcano Jobs and throw away old ones; flows may wait for Jobs of batch/v1.
     Rule("batch.volcano.sh", ("cronjobs",), READ),
     Rule("batch.volcano.sh", ("cronjobs/status",), ("patch",)),
@@ -122,6 +126,10 @@ CONTROLLERS: Final = (
     Rule("nodeinfo.volcano.sh", ("numatopologies",), READ),
     Rule("nodeinfo.volcano.sh", ("numatopologies/status",), ("patch",)),
 )
+
+WORKLOAD_GROUPS: Final = (Rule("apps", ("replicasets", "statefulsets"), READ),)
+"""Of the controllers, in the whole cluster, where pods are placed that were written for Volcano: how many of their pods
+such owners want to start together. The groups themselves, and pods that join them, are written by the rules above."""
 
 CONTROLLERS_AT_HOME: Final = (
     HOME,
@@ -150,6 +158,11 @@ WEBHOOKS_AT_HOME: Final = (
     # The keys of the webhooks, which the installation has brought empty: no other Secret, and none is ever made.
     Rule("", ("secrets",), ("get", "update"), ("allhands-webhooks",)),
 )
+
+
+def of_controllers(scheduler_names: Sequence[str]) -> tuple[Rule, ...]:
+    """In the whole cluster."""
+    return CONTROLLERS + WORKLOAD_GROUPS if SCHEDULER_NAME in scheduler_names else CONTROLLERS
 
 
 def rule_manifests(rules: Sequence[Rule]) -> list[Manifest]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from allhands.api.definitions import OURS
 from allhands.api.kinds import Resource
 from allhands.api.volcano.admission import ADMISSIONS
+from allhands.api.volcano.command import COMMAND
 from allhands.api.volcano.job_template import JOB_TEMPLATE
 from allhands.api.volcano.kinds import VOLCANO_KINDS
 from allhands.api.volcano.queue import QUEUE
@@ -66,7 +67,7 @@ def configurations(namespace: str, client: Callable[[str], Manifest]) -> list[Ma
         **_webhook("validate", client, VALIDATE_SECONDS, "Fail"),
         **ours,
         "rules": [
-            *(_rule(("CREATE", "UPDATE"), *it) for it in _reviewed(JOB_TEMPLATE.resource)),
+            *(_rule(("CREATE", "UPDATE"), *it) for it in _reviewed(JOB_TEMPLATE.resource, COMMAND.resource)),
             _rule(("DELETE",), QUEUE.group, QUEUE.resource.version, [QUEUE.plural]),
         ],
     }
@@ -113,7 +114,7 @@ def _webhook(
 
 
 def _reviewed(*more: Resource) -> list[tuple[str, str, list[str]]]:
-    """Group, version and plurals of every kind that has rules."""
+    """Group, version and plurals of every kind that has rules, and of those for which only rights are looked at."""
     found: dict[tuple[str, str], list[str]] = {}
     for it in VOLCANO_KINDS:
         if (it.group, it.kind) in ADMISSIONS or it.resource in more:
@@ -133,7 +134,7 @@ def _rule(operations: Sequence[str], group: str, version: str, plurals: Sequence
 
 def _elsewhere(namespace: str) -> Manifest:
     """By the label that the server itself writes, which nobody can change."""
-    names = sorted({*SYSTEM_NAMESPACES, namespace})
+    names = [*SYSTEM_NAMESPACES, namespace]
     return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names}]}
 
 

@@ -45,14 +45,15 @@ class _Opened:
 
 
 class Binder:
-    """`ended` is told of each group which of its binds were done; `freed` that there may be room for the next group."""
+    """`ended` is told of each group which of its binds were done, and says what of it is still to be done; `freed` is
+    told that there may be room for the next group."""
 
     def __init__(
         self,
         objects: Objects,
         watched: WatchedWorld,
         flight: int,
-        ended: Callable[[Start, list[bool]], Awaitable[None]],
+        ended: Callable[[Start, list[bool]], Awaitable[None] | None],
         freed: Callable[[], None],
     ) -> None:
         self._objects = objects
@@ -100,8 +101,8 @@ class Binder:
                 self.open_binds -= 1
                 opened.left -= 1
                 self._freed()
-                if not opened.left:
-                    await self._ended(opened.start, opened.done)
+                if not opened.left and (rest := self._ended(opened.start, opened.done)) is not None:
+                    await rest
             woken = loop.create_future()
             self._idle.append(woken)
             await woken

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from allhands.api.volcano.workloads import least_of
 from allhands.core.default_spread import with_default_spread
 from allhands.model.selector import LabelSelector, LabelSelectorDocument
 from allhands.runtime.informer import Informer, key_of, split_key
@@ -41,10 +42,24 @@ class _Spec(msgspec.Struct, frozen=True):
     selector: LabelSelectorDocument | None = None
 
 
+class _Metadata(msgspec.Struct, frozen=True):
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+
+
 class _Document(msgspec.Struct, frozen=True):
     """A ReplicaSet or a StatefulSet."""
 
+    metadata: _Metadata = _Metadata()
     spec: _Spec = _Spec()
+
+
+class Manager(msgspec.Struct, frozen=True):
+    """Who keeps pods. `min_member`: how many of them are to start together."""
+
+    selector: LabelSelector
+    uid: str = ""
+    min_member: int = 1
 
 
 _maps = msgspec.json.Decoder(_MapDocument)
@@ -55,13 +70,15 @@ def _read_service(raw: bytes) -> dict[str, str]:
     return _maps.decode(raw).spec.selector or {}
 
 
-def _read_replication_controller(raw: bytes) -> LabelSelector:
-    return LabelSelector.of(_maps.decode(raw).spec.selector, ())
+def _read_replication_controller(raw: bytes) -> Manager:
+    return Manager(LabelSelector.of(_maps.decode(raw).spec.selector, ()))
 
 
-def _read_set(raw: bytes) -> LabelSelector:
-    selector = _selectors.decode(raw).spec.selector
-    return LabelSelector() if selector is None else selector.selector()
+def _read_set(raw: bytes) -> Manager:
+    document = _selectors.decode(raw)
+    selector, metadata = document.spec.selector, document.metadata
+    found = LabelSelector() if selector is None else selector.selector()
+    return Manager(found, metadata.uid, least_of(metadata.annotations))
 
 
 class DefaultSpreading:
@@ -72,7 +89,7 @@ class DefaultSpreading:
         self._changed = changed
         self.informers: list[Informer[Any]] = []
         self._services = self._informer(resources.SERVICES, _read_service)
-        self._owners: dict[str, Informer[LabelSelector]] = {
+        self.managers: dict[str, Informer[Manager]] = {
             "ReplicaSet": self._informer(resources.REPLICA_SETS, _read_set),
             "StatefulSet": self._informer(resources.STATEFUL_SETS, _read_set),
             "ReplicationController": self._informer(resources.REPLICATION_CONTROLLERS, _read_replication_controller),
@@ -97,14 +114,16 @@ class DefaultSpreading:
         self._waiting.setdefault(pod.namespace, {})[pod.key] = pod.owner
         services = self._by_namespace.get(pod.namespace)
         kind, _, name = pod.owner.partition("/")
-        owners = self._owners.get(kind)
+        owners = self.managers.get(kind)
         owner = None if owners is None else owners.get(key_of(pod.namespace, name))
         if not services and owner is None:
             return pod
         alike = (pod.namespace, pod.owner, tuple(sorted(pod.labels.items())))
         spread = self._alike.get(alike)
         if spread is None:
-            spread = with_default_spread(pod, services.values() if services else (), owner).spread
+            spread = with_default_spread(
+                pod, services.values() if services else (), None if owner is None else owner.selector
+            ).spread
             if len(self._alike) >= MOST_ALIKE:
                 self._alike.clear()
             self._alike[alike] = spread
@@ -123,7 +142,7 @@ class DefaultSpreading:
         waiting = self._waiting.get(namespace, {})
         self._alike.clear()
         if resource != resources.SERVICES:
-            kind = next(it for it, informer in self._owners.items() if informer.resource == resource)
+            kind = next(it for it, informer in self.managers.items() if informer.resource == resource)
             touched = [pod for pod, owner in waiting.items() if owner == f"{kind}/{name}"]
         else:
             self._count_service(namespace, key)

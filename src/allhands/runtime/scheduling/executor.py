@@ -26,7 +26,7 @@ from allhands.runtime.scheduling.staleness import why_stale
 from allhands.runtime.scheduling.volumes import BOUND_WITHIN_SECONDS, VolumePreparer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from allhands.core.plan import Evict, Hold, Plan, Release, Start
     from allhands.core.snapshot import Snapshot
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 NOT_FOUND: Final = 404
 AGAIN_SECONDS: Final = 5.0
+MANY: Final = 128
+"""So many that are to be bound are a throng."""
 UNKNOWN_NEWS: Final = -1
 """Those of a start that was decided long ago."""
 MOST_NAMED_NODES: Final = 1_000
@@ -96,6 +98,11 @@ class Executor:
     @property
     def is_idle(self) -> bool:
         return not self._starts and not self._leaving and not self._binder.open_binds and not self._preparing
+
+    @property
+    def is_thronged(self) -> bool:
+        """So many are to be bound that nothing else should be done meanwhile which can wait."""
+        return self._flight > 1 and self._binder.open_binds + len(self._starts) >= MANY
 
     def begin_plan(self) -> None:
         """What is taken from now on is of a new plan."""
@@ -228,7 +235,9 @@ class Executor:
     async def _do_at_once(self, start: Start, news: int) -> None:
         if self._still_holds(start, news):
             surprises = self._watched.surprises
-            await self._ended(start, [await self._binder.bind(bind, surprises) for bind in start.binds])
+            rest = self._ended(start, [await self._binder.bind(bind, surprises) for bind in start.binds])
+            if rest is not None:
+                await rest
 
     def _still_holds(self, start: Start, news: int) -> bool:
         """Where nothing was seen since it was decided, another look would see the same."""
@@ -237,10 +246,26 @@ class Executor:
         self._refuse(start, problem)
         return False
 
-    async def _ended(self, start: Start, done: list[bool]) -> None:
-        """All its binds have ended; which of them were done."""
+    def _ended(self, start: Start, done: list[bool]) -> Awaitable[None] | None:
+        """All its binds have ended; which of them were done. What is still to be written is returned: nearly always
+        nothing, and there may be a thousand a second."""
         self._measures.started(start, done)
-        await self._started(start, sum(done))
+        bound = sum(done)
+        self.bound += bound
+        group, count = start.group, len(start.binds)
+        if bound < count:
+            self._start_pauses.begin(group)
+        else:
+            self._start_pauses.succeeded(group)
+        if bound and self._recorder.has_room(if_few=count == 1):
+            self._tell_bound(start, bound)
+        if bound < count:
+            return None
+        if start.is_whole:
+            self._on_whole(group)
+        if self._watched.status(group).preempting_since_seconds is None:
+            return None
+        return self._forget_preempting(group)
 
     def _refuse(self, start: Start, problem: str) -> None:
         """It is decided anew, but not at once: it may be refused again."""
@@ -251,28 +276,14 @@ class Executor:
             self._watched.world.assume_bound(bind.uid, "")
         self._start_pauses.begin(start.group)
 
-    async def _started(self, start: Start, done: int) -> None:
-        self.bound += done
-        if done < len(start.binds):
-            self._start_pauses.begin(start.group)
-        else:
-            self._start_pauses.succeeded(start.group)
-        if_few = len(start.binds) == 1
-        if (
-            done
-            and self._recorder.has_room(if_few=if_few)
-            and (home := self._watched.homes.home(start.group)) is not None
-        ):
-            nodes = len({bind.node for bind in start.binds})
-            where = f" in {start.domain}" if start.domain else ""
-            message = f"Bound {done} {'pod' if done == 1 else 'pods'} to {nodes} {'node' if nodes == 1 else 'nodes'}"
-            telling = Record(home.reference, "Normal", "Scheduled", f"{message}{where}.")
-            self._recorder.record(telling, if_few=if_few)
-        if done == len(start.binds):
-            if start.is_whole:
-                self._on_whole(start.group)
-            if self._watched.status(start.group).preempting_since_seconds is not None:
-                await self._forget_preempting(start.group)
+    def _tell_bound(self, start: Start, bound: int) -> None:
+        if (home := self._watched.homes.home(start.group)) is None:
+            return
+        nodes = len({bind.node for bind in start.binds})
+        where = f" in {start.domain}" if start.domain else ""
+        message = f"Bound {bound} {'pod' if bound == 1 else 'pods'} to {nodes} {'node' if nodes == 1 else 'nodes'}"
+        telling = Record(home.reference, "Normal", "Scheduled", f"{message}{where}.")
+        self._recorder.record(telling, if_few=len(start.binds) == 1)
 
     async def _forget_preempting(self, group: str) -> None:
         """Room that was made for it is used; it must not come before others for it another time."""

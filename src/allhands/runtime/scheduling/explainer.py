@@ -10,9 +10,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import msgspec
+
 from allhands.api.errors import StatusError
 from allhands.lifecycle.instructions import Record
 from allhands.model.group_status import Said
+from allhands.model.pod import PodPhase
 from allhands.model.reason import Reason
 from allhands.model.time_text import utc_text
 from allhands.ports import WriteOptions
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
 PER_SECOND: Final = 50
 FORMING: Final = frozenset({Reason.GANG_INCOMPLETE, Reason.SUB_GROUP_INCOMPLETE})
 FORMING_SECONDS: Final = 5.0
+HAVE_FAILED: Final = (
+    "{failed} of its pods have failed, and these do not count: it starts again if they are made anew, as a policy for "
+    "failed pods or a restart does, or if its minimum is lowered."
+)
 UNSCHEDULABLE: Final = "Unschedulable"
 MESSAGE_LIMIT: Final = 4_096
 TRY_AGAIN_CODES: Final = frozenset({409, 429, 500, 502, 503, 504})
@@ -47,6 +54,8 @@ _LOG = logging.getLogger(__name__)
 def sentence(wait: Wait) -> str:
     """The whole of what a group is told."""
     text = str(wait.explanation)
+    if wait.explanation.is_never:
+        return text[:MESSAGE_LIMIT]  # whoever ends, and when, does not matter
     if wait.expected_start_seconds is not None:
         text = f"{text} Expected start: {utc_text(wait.expected_start_seconds)}."
     elif wait.unknown_because_of:
@@ -144,8 +153,12 @@ class Explainer:
         loop = asyncio.get_running_loop()
         if self._timer is None:
             self._timer = loop.call_later(FORMING_SECONDS, self._tell_forming)
-        *_, due = self._forming.get(wait.group, (loop.time() + FORMING_SECONDS,))
-        self._forming[wait.group] = (wait, entry, due)
+        known = self._forming.get(wait.group)
+        if known is not None and _waiting(entry) <= _waiting(known[1]):
+            self._forming[wait.group] = (wait, entry, known[2])
+            return
+        self._forming.pop(wait.group, None)  # it grows: from now on it is the last
+        self._forming[wait.group] = (wait, entry, loop.time() + FORMING_SECONDS)
 
     def _tell_forming(self) -> None:
         loop = asyncio.get_running_loop()
@@ -195,12 +208,23 @@ class Explainer:
         home = self._watched.homes.home(group)
         if home is None or not self._statuses.concerns_us(group):
             return
+        wait = self._with_failed(group, wait)
         text = sentence(wait)
         self._statuses.waits(group, text)
         said = Said(wait.explanation, wait.expected_start_seconds)
         if self._records.announce(wait.group, said=said):
             await self._records.write(wait.group)
-        self._recorder.record(Record(home.reference, "Warning", "FailedScheduling", text))
+        outside = self._statuses.why_outside(group) if wait.explanation.reason in FORMING else ""
+        self._recorder.record(Record(home.reference, "Warning", "FailedScheduling", outside or text))
+
+    def _with_failed(self, group: str, wait: Wait) -> Wait:
+        """Who lacks members is told of those that have failed: nobody makes these anew by himself."""
+        if wait.explanation.reason not in FORMING:
+            return wait
+        failed = sum(it.pod.phase is PodPhase.FAILED for it in self._watched.pods.by("group", group))
+        if not failed:
+            return wait
+        return msgspec.structs.replace(wait, explanation=wait.explanation.with_more(HAVE_FAILED, failed=failed))
 
     def _condition(self, type: str, status: str, reason: str, text: str) -> Manifest:
         now = utc_text(int(self._clock.now().timestamp()))
@@ -216,6 +240,10 @@ class Explainer:
             resources.PODS, record.pod.name, "strategic", patch, record.pod.namespace, _OPTIONS, subresource="status"
         )
         self._told[record.pod.uid] = text
+
+
+def _waiting(entry: GroupEntry) -> int:
+    return sum(len(members.pods) for members in entry.pending)
 
 
 def _has_pods(entry: GroupEntry) -> bool:

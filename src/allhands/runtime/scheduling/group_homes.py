@@ -82,9 +82,9 @@ class GroupHomes:
 
     def status(self, group: str) -> GroupStatus:
         """What the group's object remembers of it."""
-        _, name = split_key(group)
+        namespace, name = split_key(group)
         if name.startswith(POD_PREFIX):
-            pod = self.pod(group)
+            pod = self._pods.get(key_of(namespace, name.removeprefix(POD_PREFIX)))
             return NO_STATUS if pod is None else pod.status
         record = self.job(group) if name.startswith(JOB_PREFIX) else self._pod_groups.get(group)
         return NO_STATUS if record is None else record.status

@@ -16,6 +16,7 @@ from allhands.dialects.group_progress import progress_of
 from allhands.model.time_text import utc_text
 from allhands.ports import WriteOptions
 from allhands.runtime.scheduling.enqueueing import OUTSIDE, TURN_SECONDS, Enqueueing
+from allhands.runtime.scheduling.letting_in import LettingIn
 from allhands.runtime.scheduling.records import MANAGER
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ TIMES_SLOWER: Final = 10
 """While others are still busy after that."""
 LOOK_SECONDS: Final = 0.1
 ENQUEUE_SECONDS: Final = 5.0
-"""How often it is asked again whether a group may be let in that was not."""
+ENQUEUE_PER_SECOND: Final = 100
+"""How often it is told anew why a group is not let in: with many such more seldom."""
 TRY_AGAIN_CODES: Final = frozenset({409, 429, 500, 502, 503, 504})
 FORBIDDEN, NOT_FOUND = 403, 404
 _OPTIONS: Final = WriteOptions(field_manager=MANAGER)
@@ -60,7 +62,8 @@ class GroupStatuses:
         self._watched = watched
         self._clock = clock
         self._is_busy = is_busy
-        self._enqueueing = Enqueueing(watched)
+        self._enqueueing = Enqueueing(watched, clock)
+        self._letting_in = LettingIn(watched, self._enqueueing, self.concerns_us, self._write)
         self._others: set[str] = set()
         """Pods in groups that are let in, which somebody else schedules: then somebody else lets groups in."""
         self._due: list[tuple[float, str]] = []
@@ -84,8 +87,9 @@ class GroupStatuses:
 
     def waits(self, group: str, text: str) -> None:
         """It waits with all of it, or with what it has beyond what must run together."""
-        self._waits[group] = text
-        self._note(group)
+        if self._watched.pod_groups.kind_of(group) is not None:
+            self._waits[group] = text
+            self._note(group)
 
     def concerns_us(self, group: str) -> bool:
         """Whether it is ours to say anything about: one of its pods is ours, or it has none yet and nobody else's word
@@ -98,11 +102,22 @@ class GroupStatuses:
             return True
         return not members and kind.is_enqueued and not self._others
 
+    def why_outside(self, group: str) -> str:
+        """Why a group is not let in, whose pods nobody makes before it is; "" if that is not what it waits for."""
+        record, kind = self._watched.pod_groups.get(group), self._watched.pod_groups.kind_of(group)
+        if record is None or kind is None or not kind.is_enqueued or record.written.phase not in OUTSIDE:
+            return ""
+        if record.problem or self._watched.pods.by("group", group):
+            return ""
+        verdict = self._enqueueing.verdict(group)
+        return "" if isinstance(verdict, bool) else str(verdict)
+
     def started(self, group: str) -> None:
         """All that must run together has been bound."""
-        self._waits.pop(group, None)
-        self._whole.add(group)
-        self._note(group)
+        if self._watched.pod_groups.kind_of(group) is not None:  # else it has no status of its own
+            self._waits.pop(group, None)
+            self._whole.add(group)
+            self._note(group)
 
     def _pod_changed(self, key: str, before: PodRecord | None, after: PodRecord | None) -> None:
         record = after or before
@@ -143,6 +158,11 @@ class GroupStatuses:
 
     async def run(self) -> None:
         """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._letting_in.run(), name="scheduler: letting groups in")
+            tasks.create_task(self._tell(), name="scheduler: telling of groups")
+
+    async def _tell(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             while not self._due:
@@ -208,8 +228,8 @@ class GroupStatuses:
             return progress if members else None
         if members:
             return progress  # nobody waits for its phase
-        self._note(group, ENQUEUE_SECONDS)
-        return progress._replace(waits=str(verdict))
+        self._note(group, ENQUEUE_SECONDS + self._letting_in.count / ENQUEUE_PER_SECOND)
+        return progress._replace(waits=str(verdict), is_never=verdict.is_never)
 
     async def _patch(self, kind: GroupKind, record: GroupRecord, status: Manifest) -> None:
         patch: Manifest = {"metadata": {"uid": record.uid}, "status": status}

@@ -97,6 +97,8 @@ class Scheduler:
             topology_labels=chosen.topology_labels,
             changed=self._woken.set,
             is_busy=lambda: not self.executor.is_idle,
+            is_thronged=lambda: self.executor.is_thronged,
+            policy=policy,
         )
         records = Records(objects, self.watched)
         self._completions = Completions(self.watched, records)
@@ -104,7 +106,7 @@ class Scheduler:
         self._counted = counted = metrics or Unmeasured()
         self._measures = SchedulingMeasures(counted, self.watched, clock, chosen.names[0])
         self._history = History(objects, self.watched, self._recorder, clock, policy, counted, chosen.namespace)
-        self._statuses = GroupStatuses(objects, self.watched, clock, lambda: not self.executor.is_idle)
+        self._statuses = GroupStatuses(objects, self.watched, clock, self._is_behind)
         self._explainer = Explainer(objects, self.watched, records, self._recorder, clock, self._statuses)
         self.executor = Executor(
             objects,
@@ -121,6 +123,10 @@ class Scheduler:
         self.cycles = 0
         self.synced = asyncio.Event()
         """Set once everything that was there has been seen."""
+
+    def _is_behind(self) -> bool:
+        """Whether something is being bound, or was and is not looked at yet: what is told of a group may be old."""
+        return not self.executor.is_idle or self.watched.pods.count_put_off > 0
 
     @property
     def is_well(self) -> bool:

@@ -11,8 +11,11 @@ import msgspec
 
 from allhands.core.facts import NO_FACTS, DisruptionBudget, Facts
 from allhands.dialects.hyper_nodes import HyperNodeRecord, hyper_tree, read_hyper_node
+from allhands.dialects.queue_hierarchy import with_hierarchy
 from allhands.dialects.queues import QueueRecord, read_queue
 from allhands.dialects.topology_labels import domains_of
+from allhands.lifecycle.namespace_room import QuotaLeft, quota_left
+from allhands.lifecycle.resource_quota import Quota
 from allhands.model.selector import LabelSelectorDocument  # noqa: TC001 (msgspec reads the annotation)
 from allhands.model.volume import (
     CSIDriver,
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from allhands.core.quota.usage import UsageLedger
     from allhands.model.domain import Domain
     from allhands.model.node import Node
-    from allhands.model.queue import Queue
+    from allhands.model.queue import Account, Queue
     from allhands.ports import Objects
 
 T = TypeVar("T")
@@ -103,8 +106,10 @@ def _budget(document: _Budget) -> DisruptionBudget | None:
 class WatchedFacts:
     """`ledger` is what was used in the past, `past_runs` how long groups ran; who counts them replaces them here."""
 
-    def __init__(self, objects: Objects, topology_labels: tuple[str, ...]) -> None:
+    def __init__(self, objects: Objects, topology_labels: tuple[str, ...], *, hierarchical: bool = False) -> None:
+        """`hierarchical`: whether queues are where their annotations put them."""
         self.topology_labels = topology_labels
+        self._is_hierarchical = hierarchical
         self._objects = objects
         self._facts: Facts = NO_FACTS
         self._stale = True
@@ -126,6 +131,11 @@ class WatchedFacts:
             resources.NAMESPACES, reading(_Namespace, lambda it: it.metadata.labels or {})
         )
         self._budgets = self._informer(resources.BUDGETS, reading(_Budget, _budget))
+        self.namespace_quotas: Informer[QuotaLeft | None] = Informer(
+            objects, resources.QUOTAS, reading(Quota, quota_left), optional=True
+        )
+        """No matter of where pods go: when it changes no fact is stale."""
+        self.informers.append(self.namespace_quotas)
         self._volumes = self._informer(
             resources.VOLUMES, reading(PersistentVolumeDocument, PersistentVolume.from_document)
         )
@@ -225,7 +235,7 @@ class WatchedFacts:
         if self._domains is None:
             self._domains = self._located(nodes)
         return Facts(
-            accounts=tuple(self._queue(name) for name in sorted(self.queues.keys())),
+            accounts=self._accounts(),
             domains=self._domains,
             namespaces={key: self._namespaces.get(key) or {} for key in sorted(self._namespaces.keys())},
             volumes=VolumeFacts(
@@ -241,6 +251,13 @@ class WatchedFacts:
             past_usage=self._ledger,
             past_runs=self._past_runs,
         )
+
+    def _accounts(self) -> tuple[Account | Queue, ...]:
+        queues = tuple(self._queue(name) for name in sorted(self.queues.keys()))
+        if not self._is_hierarchical:
+            return queues
+        branches = {it.queue.name: it.branch for it in self.queues.all() if it.branch is not None}
+        return with_hierarchy(queues, branches) if branches else queues
 
     def _queue(self, name: str) -> Queue:
         record = self.queues.get(name)

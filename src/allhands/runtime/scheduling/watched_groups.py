@@ -6,10 +6,11 @@ A kind that the cluster does not know has no objects, until it is installed. Not
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from allhands.dialects.group_kinds import GROUP_KINDS, GroupKind
 from allhands.runtime.informer import Informer, key_of, split_key
+from allhands.runtime.scheduling.group_homes import POD_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from allhands.api.kinds import Resource
     from allhands.dialects.groups import GroupRecord
     from allhands.ports import Objects
+
+_OF_POD: Final = f"/{POD_PREFIX}"
 
 
 class WatchedGroups:
@@ -44,6 +47,8 @@ class WatchedGroups:
 
     def kind_of(self, group: str) -> GroupKind | None:
         """None for what is no group of these kinds: that of a Job or of a pod."""
+        if _OF_POD in group:  # of which there may be more than can be remembered
+            return None
         return self._kinds.get(_parts(group)[1])
 
     def informer_of(self, resource: Resource) -> Informer[GroupRecord]:

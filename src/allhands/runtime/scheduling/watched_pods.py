@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
 
 def watched_pods(objects: Objects) -> Informer[PodRecord]:
-    """Found by their "job" and their "group"."""
+    """Found by their "job" and their "group", which may be one that they are about to join."""
     return Informer(
         objects,
         resources.PODS,
         read_pod,
         decode_headed=_read_headed,
+        in_pages=True,
         indexes={
             "job": lambda it: (key_of(it.pod.namespace, it.job_name),) if it.job_name else (),
-            "group": lambda it: (key_of(it.pod.namespace, it.group_name),) if it.group_name else (),
+            "group": lambda it: (
+                (key_of(it.pod.namespace, it.group_name or it.group_to_be),) if it.group_name or it.group_to_be else ()
+            ),
         },
     )
 

@@ -6,11 +6,12 @@ objects are seen, the world ends up the same. Nothing is decided here.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.policy import QueueChoice
+from allhands.core.policy import DEFAULT
 from allhands.core.world import NO_SLOT, World
 from allhands.dialects.group_progress import NOTHING_WRITTEN
 from allhands.dialects.groups import GroupRecord, job_group_name, pod_group_of, read_job
@@ -25,7 +26,10 @@ from allhands.runtime.scheduling.default_spreading import DefaultSpreading
 from allhands.runtime.scheduling.expected_changes import has_only_gone_on, is_expected
 from allhands.runtime.scheduling.group_homes import JOB_PREFIX, POD_PREFIX, GroupHomes
 from allhands.runtime.scheduling.group_members import GroupMembers
+from allhands.runtime.scheduling.groups_to_be import GroupsToBe
+from allhands.runtime.scheduling.late_looks import LateLooks
 from allhands.runtime.scheduling.predecessors import why_not_yet
+from allhands.runtime.scheduling.queue_places import QueuePlaces
 from allhands.runtime.scheduling.succeeded import gone_members, gone_of_job, is_only_counted, without
 from allhands.runtime.scheduling.watched_facts import PriorityClass, WatchedFacts, reading
 from allhands.runtime.scheduling.watched_groups import WatchedGroups
@@ -34,6 +38,7 @@ from allhands.runtime.scheduling.watched_pods import watched_pods
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from allhands.core.policy import Policy
     from allhands.core.snapshot import Snapshot
     from allhands.dialects.pods import PodRecord
     from allhands.dialects.queues import QueueRecord
@@ -43,14 +48,11 @@ if TYPE_CHECKING:
 
 DEFAULT_QUEUE: Final = "default"
 """Who names no queue is in this one, if there is one."""
-LATER_SECONDS: Final = 1.0
-MOST_LATER_SECONDS: Final = 10.0
-"""So long what was expected is not looked at, while there is more to come of it."""
 
 
 class WatchedWorld:
     """`changed` is called whenever something that the core reads is different; `is_busy` says whether what was decided
-    is still being done, so that it is about to be seen."""
+    is still being done, so that it is about to be seen, `is_thronged` that much of it is."""
 
     def __init__(
         self,
@@ -60,14 +62,18 @@ class WatchedWorld:
         topology_labels: tuple[str, ...] = DEFAULT_LABELS,
         changed: Callable[[], None],
         is_busy: Callable[[], bool] = lambda: False,
+        is_thronged: Callable[[], bool] = lambda: False,
+        policy: Policy = DEFAULT,
     ) -> None:
         self.world = World()
-        self.facts = WatchedFacts(objects, topology_labels)
+        hierarchical = policy.queue_choice is QueueChoice.HIERARCHICAL_DRF
+        self.facts = WatchedFacts(objects, topology_labels, hierarchical=hierarchical)
+        self._places = QueuePlaces(self.facts.queues, policy.node_groups, ordered=policy.orders_node_groups)
         self._spreading = DefaultSpreading(objects, self._spreading_changed)
         self._ours = frozenset(scheduler_names)
         self._changed = changed
-        self._is_busy = is_busy
         self.pods = watched_pods(objects)
+        self._late_looks = LateLooks(self.pods, self.world, is_busy=is_busy, is_thronged=is_thronged, changed=changed)
         self.nodes: Informer[Node] = Informer(objects, resources.NODES, reading(NodeDocument, Node.from_document))
         self.jobs: Informer[GroupRecord] = Informer(
             objects,
@@ -79,14 +85,13 @@ class WatchedWorld:
         self.pod_groups = WatchedGroups(objects)
         self.homes = GroupHomes(self.pods, self.jobs, self.pod_groups)
         self._members = GroupMembers(self.pods)
+        self._groups_to_be = GroupsToBe(self._spreading.managers, self.jobs, self.pod_groups, self._spreading_changed)
         self._live = False
         self._unconfirmed: dict[str, GroupStatus] = {}
-        self._jobs_told: dict[str, tuple[str, bool]] = {}
-        """Job -> its uid and whether it is a gang, as its pods were last told."""
+        self._jobs_told: dict[str, tuple[str, bool, str]] = {}
+        """Job -> its uid, whether it is a gang and its queue, as its pods were last told."""
         self._with_groups: set[str] = set()
         """Pods that are groups of their own in a queue."""
-        self._expected: asyncio.TimerHandle | None = None
-        self._expected_since = 0.0
         self.surprises = 0
         """How often a node was seen to change, or a pod on a node that we had not sent there: then what was decided
         before may not hold any more."""
@@ -201,33 +206,30 @@ class WatchedWorld:
         if after is None:
             self._forget_own_group(key)
             self._spreading.forget(split_key(key)[0], key)
+            self._groups_to_be.forget(key)
             if before is not None and before.job_name and before.pod.phase is PodPhase.SUCCEEDED:
                 self._recount(key_of(before.pod.namespace, before.job_name))
         elif before is not None and not is_news and has_only_gone_on(before, after) and self.world.renew_pod(after.pod):
             self._spreading.forget(after.pod.namespace, key)
         else:
             self._set_pod(after)
-        if is_news:
+        if not is_news:
+            self._late_looks.note()
+        elif before is None and after is not None and self._is_forming(after):
+            self.news += 1
+            self._late_looks.note()
+        else:
             self._count_surprise(before, after)
             self._note_news()
-        else:
-            self._note_expected()
 
-    def _note_expected(self) -> None:
-        """Nobody is waiting for it, but what is in use is counted by it."""
-        if self._expected is None:
-            loop = asyncio.get_running_loop()
-            self._expected_since = loop.time()
-            self._expected = loop.call_later(LATER_SECONDS, self._end_expected)
-
-    def _end_expected(self) -> None:
-        """As long as thousands are being bound, counting them anew every second would cost more than it shows."""
-        loop = asyncio.get_running_loop()
-        if self._is_busy() and loop.time() - self._expected_since < MOST_LATER_SECONDS:
-            self._expected = loop.call_later(LATER_SECONDS, self._end_expected)
-            return
-        self._expected = None
-        self._changed()
+    def _is_forming(self, record: PodRecord) -> bool:
+        """Whether it is one of a gang that lacks others yet. Nothing comes of it before the last of them is there, and
+        looking at thousands of pods whenever one more comes would cost the square of their number."""
+        if not record.group_name or record.pod.node_name:
+            return False
+        key = key_of(record.pod.namespace, record.group_name)
+        group = self.pod_groups.get(key)
+        return group is not None and bool(group.is_gang) and self.pods.count_by("group", key) < group.min_count
 
     def _count_surprise(self, before: PodRecord | None, after: PodRecord | None) -> None:
         there = "" if after is None else after.pod.node_name
@@ -244,6 +246,8 @@ class WatchedWorld:
         if ours and not group:
             pod = self._spreading.completed(pod)
         group = group or own
+        if ours and self._places.is_active:
+            pod = self._places.completed(pod, self._queue_of(record, group))
         status = record.status
         if self._unconfirmed:
             status = self._unconfirmed.get(key_of(pod.namespace, f"{POD_PREFIX}{pod.name}"), status)
@@ -261,6 +265,8 @@ class WatchedWorld:
     def _group_of(self, record: PodRecord) -> str:
         """The key of the gang that it belongs to, "" if it stands alone."""
         pod = record.pod
+        if group_to_be := self._groups_to_be.of(record):
+            return group_to_be
         if record.group_name:
             key = key_of(pod.namespace, record.group_name)
             group = self.pod_groups.get(key)
@@ -278,11 +284,7 @@ class WatchedWorld:
     def _own_group(self, record: PodRecord) -> str:
         """A pod that stands alone in a queue needs a group that says so."""
         pod = record.pod
-        origin: GroupRecord | None = None
-        if record.group_name:
-            origin = self.pod_groups.get(key_of(pod.namespace, record.group_name))
-        elif record.job_name:
-            origin = self.jobs.get(key_of(pod.namespace, record.job_name))
+        origin = self._origin(record)
         queue = self._queue(record.queue or (origin.queue if origin is not None else ""))
         if not queue and origin is None:
             return ""
@@ -318,6 +320,20 @@ class WatchedWorld:
         if known is not None and known.problem:
             return explain(Reason.QUEUE_HELD, queue=queue).with_more("{problem}", problem=known.problem)
         return None
+
+    def _queue_of(self, record: PodRecord, group: str) -> str:
+        """The queue that a pod is in: that of its gang, else the one that it or its origin names."""
+        gang = (self.homes.job(group) or self.pod_groups.get(group)) if group else None
+        if gang is not None:
+            return self._queue(gang.queue)
+        origin = self._origin(record)
+        return self._queue(record.queue or (origin.queue if origin is not None else ""))
+
+    def _origin(self, record: PodRecord) -> GroupRecord | None:
+        """Of a pod that stands alone: the group that is none, or the Job, that it comes from."""
+        if record.group_name:
+            return self.pod_groups.get(key_of(record.pod.namespace, record.group_name))
+        return self.jobs.get(key_of(record.pod.namespace, record.job_name)) if record.job_name else None
 
     def _queue(self, named: str) -> str:
         return named or (DEFAULT_QUEUE if DEFAULT_QUEUE in self.facts.queues else "")
@@ -360,7 +376,7 @@ class WatchedWorld:
             self._set_group(job, job_group_name(name))
         else:
             self.world.delete_group(key_of(namespace, job_group_name(name)))
-        told = (job.uid, is_gang) if job is not None else None
+        told = (job.uid, is_gang, job.queue) if job is not None else None
         if self._jobs_told.get(key) != told or (job is not None and not is_gang):
             # Pods that stand alone carry what their Job says of duration and queue.
             if told is None:
@@ -384,6 +400,7 @@ class WatchedWorld:
             or not before.is_gang
             or not after.is_gang
             or _tells_tasks_anew(before, after)
+            or (before.queue != after.queue and self._places.is_active)
         ):
             for record in self.pods.by("group", key):
                 self._set_pod(record)
@@ -444,6 +461,9 @@ class WatchedWorld:
 
     def _queue_changed(self, key: str, before: QueueRecord | None, after: QueueRecord | None) -> None:
         """Those who leave a choice to their queue, and everyone without a queue if the default one comes or goes."""
+        if self._places.see(before, after) and self._live:
+            for record in self.pods.all():
+                self._set_pod(record)
         if not self._live or _choices(before) == _choices(after):
             return
         names = {key, ""} if key == DEFAULT_QUEUE else {key}
