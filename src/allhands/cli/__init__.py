@@ -1,6 +1,7 @@
 """The command line. One file per command; each is imported only when it is called, so that `--help` costs nothing.
 
-Tables and results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage.
+Tables and results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130
+ended by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+INTERRUPTED = 130
+"""What a shell expects of a command that Ctrl-C ended."""
 COMMANDS = {
     "abort": "Take Volcano Jobs off the nodes, or end them for good.",
+    "backup": "Copy an embedded cluster into one file, while it runs.",
     "bench": "Measure how fast this machine decides.",
     "completion": "Print the completion script of a shell.",
     "controllers": "Run the controllers that a real cluster lacks.",
     "demo": "Watch a whole batch cluster at work, for half a minute.",
-    "explain": "Tell the whole story of a job, a pod, a group or a queue.",
+    "explain": "Tell the whole story of a job, a pod, a group, a flow or a queue.",
+    "flows": "List flows: how far each is, which steps run, and why it does not go on.",
     "fuzz": "Run random histories with faults and check that no law breaks.",
     "install": "Bring allhands into a cluster, or print what that would be.",
     "jobs": "List jobs: how far each is, and why it is not further.",
@@ -30,6 +35,7 @@ COMMANDS = {
     "queues": "List queues: what each may have, what it uses, who runs and who waits.",
     "replay": "Run a dumped snapshot through the scheduling core and show the plan.",
     "restart": "End the pods of Volcano Jobs and begin anew.",
+    "restore": "Make an embedded cluster what a backup holds.",
     "resume": "Let suspended jobs go on.",
     "scheduler": "Place the pods and gangs of a real cluster.",
     "simulate": "Replay a trace in virtual time and show how long jobs took.",
@@ -39,6 +45,7 @@ COMMANDS = {
     "topology": "Show racks, zones and nodes: what is free, what is ill, and which jobs sit where.",
     "uninstall": "Take allhands out of a cluster again.",
     "up": "Start an embedded cluster that your own kubectl can talk to.",
+    "user": "Let more people use an embedded cluster: add, list, remove, new tokens.",
     "version": "Print the version.",
     "wait": "Wait until a job runs, succeeds, fails or is gone.",
     "webhooks": "Check jobs and queues before a real cluster stores them.",
@@ -71,6 +78,12 @@ class _LazyCommands(click.Group):
         module = importlib.import_module(f"allhands.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

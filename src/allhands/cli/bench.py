@@ -1,4 +1,4 @@
-"""`allhands bench core`: how fast the scheduling core decides, on this machine. `api`, `kwok`, `latency` have files."""
+"""`allhands bench core`: how fast the scheduling core decides, on this machine. Others have files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allhands.cli import bench_api, bench_kwok, bench_latency
+from allhands.cli import bench_api, bench_jobs, bench_kwok, bench_latency
 from allhands.cli.progress import ERASE_LINE
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def command() -> None:
 
 
 command.add_command(bench_api.command)
+command.add_command(bench_jobs.command)
 command.add_command(bench_kwok.command)
 command.add_command(bench_latency.command)
 

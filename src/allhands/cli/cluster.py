@@ -14,21 +14,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from allhands.cli import INTERRUPTED
 from allhands.cli.up import default_folder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from allhands.api.document import Manifest
     from allhands.api.errors import StatusError
+    from allhands.api.kinds import Resource
     from allhands.kube.kubeconfig import Access
     from allhands.kube.objects import KubeObjects
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
-INTERRUPTED = 130
-"""What a shell expects of a command that Ctrl-C ended."""
 DEFAULT_NAMESPACE = "default"
+PAGE_SIZE = 500
 
 
 class Target(NamedTuple):
@@ -114,6 +116,23 @@ class Session(NamedTuple):
     def scope(self) -> str:
         """For queries: empty means all namespaces."""
         return "" if self.everywhere else self.namespace
+
+
+async def all_of(session: Session, resource: Resource, namespace: str = "", selector: str = "") -> list[Manifest]:
+    """Every object of a kind, page by page."""
+    import msgspec  # noqa: PLC0415 (`--help` must not pay for it)
+
+    from allhands.ports import Query  # noqa: PLC0415
+
+    found: list[Manifest] = []
+    token = ""
+    while True:
+        query = Query(namespace=namespace, labels=selector, limit=PAGE_SIZE, continue_token=token)
+        page = await session.objects.list(resource, query)
+        found += [msgspec.json.decode(raw) for raw in page.items]
+        token = page.continue_token
+        if not token:
+            return found
 
 
 def speak(target: Target, talk: Callable[[Session], Awaitable[T]]) -> T:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from allhands.cli.cluster import sentence_of, speak
-from allhands.cli.options import FULL_NAMES, Subject, SubjectType, not_found
+from allhands.cli.cluster import all_of, sentence_of, speak
+from allhands.cli.options import FULL_NAMES, Subject, SubjectType, not_found, resource_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
     from allhands.cli.cluster import Session, Target
 
 MANAGER: Final = "allhands-command"
@@ -28,14 +27,12 @@ OVER: Final = {"Completed": "has succeeded", "Failed": "has failed", "Terminated
 
 
 class Order(NamedTuple):
-    """What is wanted, and how it is said. `already`: the states that are as wanted; `late`: whether what is over can
-    still be told so."""
+    """What is wanted, and how it is said. `already`: the states that are as wanted."""
 
     action: str
     doing: str
     already: tuple[str, ...]
     verb: str
-    late: bool = False
 
 
 ABORT: Final = Order("AbortJob", "is being suspended", ("Aborting", "Aborted"), "suspend")
@@ -66,7 +63,7 @@ async def tell_one(session: Session, subject: Subject, order: Order, *, dry_run:
 
     namespace = "" if subject.kind == "queue" else session.namespace
     try:
-        document = await session.objects.get(_resource(subject.kind), subject.name, namespace)
+        document = await session.objects.get(resource_of(subject.kind), subject.name, namespace)
     except StatusError as refusal:
         if refusal.code in _UNAVAILABLE:
             raise
@@ -88,7 +85,7 @@ async def give(session: Session, kind: str, manifest: Manifest, order: Order, *,
     if session.everywhere and metadata.get("namespace"):
         shown = f"{metadata['namespace']}/{shown}"
     state = state_of(kind, manifest)
-    if (end := OVER.get(state)) and not order.late:
+    if end := OVER.get(state):
         click.echo(f"Error: {shown} {end}: there is nothing to {order.verb}", err=True)
         return False
     if state in order.already:
@@ -97,10 +94,13 @@ async def give(session: Session, kind: str, manifest: Manifest, order: Order, *,
     if order is RESUME and state not in ABORT.already:
         click.echo(f"{shown} is not suspended")
         return True
+    if order is OPEN and (above := await _shut_above(session, manifest)):
+        click.echo(f"Error: {shown} cannot be opened: {above}; open that one first", err=True)
+        return False
     command = command_for(kind, manifest, order)
     options = WriteOptions(dry_run=dry_run, field_manager=MANAGER)
     try:
-        await session.objects.create(_commands(), command, command["metadata"]["namespace"], options)
+        await session.objects.create(resource_of("command"), command, command["metadata"]["namespace"], options)
     except StatusError as refusal:
         if refusal.code in _UNAVAILABLE:
             raise
@@ -113,6 +113,23 @@ async def give(session: Session, kind: str, manifest: Manifest, order: Order, *,
     return True
 
 
+async def _shut_above(session: Session, queue: Manifest) -> str:
+    """The queue right above one, if it is closed: a queue follows it, so its controller would not obey."""
+    from allhands.api.errors import StatusError  # noqa: PLC0415
+
+    parent = (queue.get("spec") or {}).get("parent") or ""
+    if not parent or parent == queue["metadata"]["name"]:
+        return ""
+    try:
+        document = await session.objects.get(resource_of("queue"), parent, "")
+    except StatusError as refusal:
+        if refusal.code in _UNAVAILABLE:
+            raise
+        return ""  # it is gone, or not for everybody's eyes: the controller says what it does
+    state = state_of("queue", document.manifest())
+    return f"the queue {parent} above it is {state}" if state in CLOSE.already else ""
+
+
 def state_of(kind: str, manifest: Manifest) -> str:
     """Where it is in its life, in its own word."""
     status = manifest.get("status") or {}
@@ -123,7 +140,7 @@ def command_for(kind: str, manifest: Manifest, order: Order) -> Manifest:
     metadata = manifest["metadata"]
     is_queue = kind == "queue"
     target = {
-        "apiVersion": manifest.get("apiVersion") or _resource(kind).api_version,
+        "apiVersion": manifest.get("apiVersion") or resource_of(kind).api_version,
         "kind": "Queue" if is_queue else "Job",
         "name": metadata["name"],
         "uid": metadata["uid"],
@@ -131,7 +148,7 @@ def command_for(kind: str, manifest: Manifest, order: Order) -> Manifest:
         "blockOwnerDeletion": True,
     }
     return {
-        "apiVersion": _commands().api_version,
+        "apiVersion": resource_of("command").api_version,
         "kind": "Command",
         "metadata": {
             "generateName": f"{metadata['name'][:40]}-{order.action.lower()}-",
@@ -144,32 +161,14 @@ def command_for(kind: str, manifest: Manifest, order: Order) -> Manifest:
     }
 
 
-def _commands() -> Resource:
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-
-    return Resource("bus.volcano.sh", "v1alpha1", "commands")
-
-
-def _resource(kind: str) -> Resource:
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-
-    if kind == "queue":
-        return Resource("scheduling.volcano.sh", "v1beta1", "queues")
-    return Resource("batch.volcano.sh", "v1alpha1", "jobs")
-
-
 async def _missing(session: Session, subject: Subject, namespace: str) -> click.ClickException:
-    import msgspec  # noqa: PLC0415
-
     from allhands.api.errors import StatusError  # noqa: PLC0415
-    from allhands.ports import Query  # noqa: PLC0415
 
     try:
-        page = await session.objects.list(_resource(subject.kind), Query(namespace=namespace, limit=500))
+        found = await all_of(session, resource_of(subject.kind), namespace)
     except StatusError as refusal:
         if refusal.code != 404:
             raise
         kind = "Queue" if subject.kind == "queue" else "Job of Volcano"
         return click.ClickException(f"{subject} was not found: this cluster does not know the kind {kind}.")
-    names = [msgspec.json.decode(raw)["metadata"]["name"] for raw in page.items]
-    return not_found(subject, namespace, names)
+    return not_found(subject, namespace, [it["metadata"]["name"] for it in found])

@@ -69,7 +69,7 @@ class JobHistory:
 
     def why(self) -> str:
         """All that kept it waiting, first things first."""
-        return " ".join([*([self.eviction] if self.eviction else []), *self.reasons.values()])
+        return " ".join(dict.fromkeys([*([self.eviction] if self.eviction else []), *self.reasons.values()]))
 
     def see(self, group: Group, at: float, racks: Mapping[str, str]) -> Iterator[News]:
         """Takes the job as it is now; yields what is news to a person."""

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from allhands.views.picture import Picture
     from allhands.views.story import Story
 
+NO_FLOWS = "this cluster has no flows: it does not know the kind JobFlow (Volcano's)"
 _INDENT = "  "
 _MOMENT = re.compile(r" *\S+ ago  ")
 
 
-@click.command("explain", short_help="Tell the whole story of a job, a pod, a group or a queue.")
+@click.command("explain", short_help="Tell the whole story of a job, a pod, a group, a flow or a queue.")
 @click.argument(
-    "subject", metavar="KIND/NAME", type=SubjectType("job", "vcjob", "pod", "podgroup", "queue", plain=True)
+    "subject", metavar="KIND/NAME", type=SubjectType("job", "vcjob", "pod", "podgroup", "queue", "flow", plain=True)
 )
 @cluster_options()
 @output_option("table", "wide", "json", "yaml")
@@ -43,6 +44,7 @@ def command(target: Target, subject: Subject, output: str, watch: bool) -> None:
       allhands explain podgroup.scheduling.volcano.sh/train
       allhands explain pod/train-0 --watch
       allhands explain queue/team-a
+      allhands explain flow/nightly
     """
     speak(target, lambda session: explain(session, subject, output=output, watch=watch))
 
@@ -78,7 +80,7 @@ async def explain(session: Session, subject: Subject, *, output: str, watch: boo
 async def _parts(session: Session) -> Sequence[Part]:
     """Everything everywhere, if we are shown it: who is in the way may live in another namespace."""
     from allhands.api.errors import StatusError  # noqa: PLC0415
-    from allhands.cli.looking import EVENTS, GROUP_PARTS, NODES_IF_SHOWN, PODS  # noqa: PLC0415
+    from allhands.cli.looking import EVENTS, FLOWS, GROUP_PARTS, NODES_IF_SHOWN, PODS  # noqa: PLC0415
     from allhands.ports import Query  # noqa: PLC0415
 
     try:
@@ -86,9 +88,9 @@ async def _parts(session: Session) -> Sequence[Part]:
     except StatusError as refusal:
         if refusal.code != 403:
             raise
-        return (*GROUP_PARTS, EVENTS)
+        return (*GROUP_PARTS, FLOWS, EVENTS)
     everywhere = tuple(part._replace(is_namespaced=False) for part in GROUP_PARTS)
-    return (*everywhere, NODES_IF_SHOWN, EVENTS)
+    return (*everywhere, NODES_IF_SHOWN, FLOWS, EVENTS)
 
 
 def subjects_meant(subject: Subject, namespace: str, picture: Picture) -> list[Subject]:
@@ -106,17 +108,22 @@ def subjects_meant(subject: Subject, namespace: str, picture: Picture) -> list[S
         found += [Subject("pod", name) for it in picture.pods if it.record.pod.key == key]
     if kind == "queue" or (kind == "" and picture.queues is not None):
         found += [Subject("queue", name) for it in queue_rows(picture) if it.name == name]
+    if kind in ("", "flow"):
+        found += [Subject("flow", name) for it in picture.flows or () if it.metadata.key == f"{namespace}/{name}"]
     return found
 
 
 def story_of(subject: Subject, namespace: str, picture: Picture, now: int) -> Story | None:
     """Of one thing that has been found. None if it is gone."""
+    from allhands.views.flows import flow_story  # noqa: PLC0415
     from allhands.views.groups import groups_named  # noqa: PLC0415
     from allhands.views.queue_story import queue_story  # noqa: PLC0415
     from allhands.views.story import group_story, pod_story  # noqa: PLC0415
 
     if subject.kind == "queue":
         return queue_story(subject.name, picture, now)
+    if subject.kind == "flow":
+        return flow_story(namespace, subject.name, picture, now)
     if subject.kind == "pod":
         for seen in picture.pods:
             if (seen.record.pod.namespace, seen.record.pod.name) == (namespace, subject.name):
@@ -131,11 +138,14 @@ def _missing(subject: Subject, namespace: str, picture: Picture) -> click.ClickE
         if picture.queues is None:
             return click.ClickException("this cluster has no queues: it does not know the kind Queue (Volcano's)")
         return not_found(subject, "", [it.name for it in picture.queues])
+    if subject.kind == "flow" and picture.flows is None:
+        return click.ClickException(NO_FLOWS)
     by_kind = {
         "job": [(it.record.namespace, it.record.name) for it in picture.jobs if it.kind == "job"],
         "vcjob": [(it.record.namespace, it.record.name) for it in picture.jobs if it.kind == "vcjob"],
         "podgroup": [(it.record.namespace, it.record.name) for it in picture.pod_groups],
         "pod": [(it.record.pod.namespace, it.record.pod.name) for it in picture.pods],
+        "flow": [(it.metadata.namespace, it.metadata.name) for it in picture.flows or ()],
     }
     known = by_kind[subject.kind] if subject.kind else [it for names in by_kind.values() for it in names]
     here = [name for space, name in known if space == namespace]

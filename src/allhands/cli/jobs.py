@@ -109,12 +109,12 @@ class JobTable:
 def start_text(row: GroupRow, now: int) -> str:
     """Since when it runs, how long it ran, or when it may start."""
     from allhands.views.moments import ago_text, ahead_text, span_text  # noqa: PLC0415
-    from allhands.views.rows import NEVER, GroupState  # noqa: PLC0415
+    from allhands.views.rows import GroupState  # noqa: PLC0415
 
     if row.state is GroupState.WAITING:
         if row.expected_start_seconds is not None:
             return ahead_text(row.expected_start_seconds, now)
-        return "never" if row.reason in NEVER else "unknown"
+        return "never" if row.is_never else "unknown"
     if row.started_at_seconds is None:
         return ""
     if row.finished_at_seconds is not None:

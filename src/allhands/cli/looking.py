@@ -13,9 +13,19 @@ import msgspec
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 from allhands.dialects.group_kinds import GROUP_KINDS
+from allhands.dialects.hyper_nodes import read_hyper_node
 from allhands.ports import Query
 from allhands.runtime.informer import Informer
-from allhands.views.picture import Picture, see_event, see_job, see_node, see_pod, see_queue, seeing_pod_groups
+from allhands.views.picture import (
+    Picture,
+    see_event,
+    see_flow,
+    see_job,
+    see_node,
+    see_pod,
+    see_queue,
+    seeing_pod_groups,
+)
 from allhands.views.volcano_job import see_volcano_job
 
 if TYPE_CHECKING:
@@ -53,6 +63,14 @@ QUEUES: Final = Part(
 )
 NODES: Final = Part("nodes", Resource("", "v1", "nodes"), see_node, is_namespaced=False)
 NODES_IF_SHOWN: Final = NODES._replace(is_optional=True)
+HYPER_NODES: Final = Part(
+    "hyper_nodes",
+    Resource("topology.volcano.sh", "v1alpha1", "hypernodes"),
+    read_hyper_node,
+    is_optional=True,
+    is_namespaced=False,
+)
+FLOWS: Final = Part("flows", Resource("flow.volcano.sh", "v1alpha1", "jobflows"), see_flow, is_optional=True)
 EVENTS: Final = Part("events", Resource("", "v1", "events"), see_event, is_optional=True)
 
 GROUP_PARTS: Final = (JOBS, VOLCANO_JOBS, *POD_GROUPS, PODS, QUEUES)

@@ -10,6 +10,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from allhands.api.kinds import Resource
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
@@ -19,6 +21,7 @@ ALIASES: Final = {
     "pod": ("pod", "pods", "po"),
     "podgroup": ("podgroup", "podgroups", "pg"),
     "queue": ("queue", "queues", "q", "queue.scheduling.volcano.sh", "queues.scheduling.volcano.sh"),
+    "flow": ("flow", "flows", "jobflow", "jobflows", "jf", "jobflow.flow.volcano.sh", "jobflows.flow.volcano.sh"),
 }
 POD_GROUP_GROUPS: Final = ("scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
 """Whose PodGroups there are: without a word, all of them are meant."""
@@ -29,8 +32,26 @@ FULL_NAMES: Final = {
     "pod": "pod",
     "podgroup": "podgroup",
     "queue": "queue.scheduling.volcano.sh",
+    "flow": "jobflow.flow.volcano.sh",
 }
 """As the API's own tools print kinds."""
+
+
+PLACES: Final = {
+    "job": ("batch", "v1", "jobs"),
+    "cronjob": ("batch", "v1", "cronjobs"),
+    "vcjob": ("batch.volcano.sh", "v1alpha1", "jobs"),
+    "cronvcjob": ("batch.volcano.sh", "v1alpha1", "cronjobs"),
+    "queue": ("scheduling.volcano.sh", "v1beta1", "queues"),
+    "command": ("bus.volcano.sh", "v1alpha1", "commands"),
+}
+"""Group, version and plural of kinds that commands write."""
+
+
+def resource_of(kind: str) -> Resource:
+    from allhands.api.kinds import Resource  # noqa: PLC0415 (`--help` must not pay for it)
+
+    return Resource(*PLACES[kind])
 
 
 class Subject(NamedTuple):

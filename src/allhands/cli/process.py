@@ -122,27 +122,44 @@ _OPTIONS = {
 
 
 def run_process(started: Started, run: Callable[[Access, ProcessOptions], Coroutine[Any, Any, None]]) -> None:
-    from allhands.api.errors import StatusError  # noqa: PLC0415 (`--help` must not pay for it)
-    from allhands.compose.process import MissingRightsError  # noqa: PLC0415
-    from allhands.kube.kubeconfig import KubeconfigError  # noqa: PLC0415
+    begin_process(started, lambda access, load_options: run(access, load_options()))
 
+
+def begin_process(
+    started: Started, begin: Callable[[Access, Callable[[], ProcessOptions]], Coroutine[Any, Any, None]]
+) -> None:
+    """As `run_process`, for one who has something to do before the options are loaded: that takes a while."""
     where = "the pod's service account"
     try:
         access, where = _access(started)
-        asyncio.run(_until_stopped(run(access, _options_of(started))))
-    except KubeconfigError as error:
-        raise click.ClickException(str(error)) from None
-    except MissingRightsError as error:
-        raise click.ClickException(f"{error} (with {where})") from None
-    except StatusError as refusal:
-        raise click.ClickException(_refused(sentence_of(refusal), refusal.code, where)) from None
-    except TimeoutError:
-        raise click.ClickException(f"the server does not answer (from {where})") from None
-    except ssl.SSLError as error:
-        raise click.ClickException(f"{where}: its certificates cannot be used: {error.reason or error}") from None
-    except OSError as error:
-        what = error.filename or "{}:{}".format(*started.metrics_address)
-        raise click.ClickException(f"{what}: {error.strerror or error}") from None
+        asyncio.run(_until_stopped(begin(access, functools.partial(_options_of, started))))
+    except Exception as error:
+        if (sentence := _sentence_of(error, started, where)) is None:
+            raise
+        raise click.ClickException(sentence) from None
+
+
+def _sentence_of(error: Exception, started: Started, where: str) -> str | None:
+    """What a user is told; None of what is a mistake of ours."""
+    from allhands.api.errors import StatusError  # noqa: PLC0415 (only who fails needs to know)
+    from allhands.compose.process import MissingRightsError  # noqa: PLC0415
+    from allhands.kube.kubeconfig import KubeconfigError  # noqa: PLC0415
+
+    match error:
+        case KubeconfigError():
+            return str(error)
+        case MissingRightsError():
+            return f"{error} (with {where})"
+        case StatusError():
+            return _refused(sentence_of(error), error.code, where)
+        case TimeoutError():
+            return f"the server does not answer (from {where})"
+        case ssl.SSLError():
+            return f"{where}: its certificates cannot be used: {error.reason or error}"
+        case OSError():
+            what = error.filename or "{}:{}".format(*started.metrics_address)
+            return f"{what}: {error.strerror or error}"
+    return None
 
 
 def _refused(sentence: str, code: int, where: str) -> str:

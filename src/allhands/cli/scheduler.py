@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allhands.cli.process import process_options, run_process
+from allhands.cli.process import begin_process, process_options
 
 if TYPE_CHECKING:
     from allhands.cli.process import Started
@@ -26,6 +26,6 @@ def command(started: Started) -> None:
       allhands scheduler --scheduler-name allhands --scheduler-name volcano
       allhands scheduler --policy policy.yaml --metrics-address 127.0.0.1:8080
     """
-    from allhands.compose.real import run_scheduler  # noqa: PLC0415 (`--help` must not pay for it)
+    from allhands.compose.early import run_scheduler  # noqa: PLC0415 (`--help` must not pay for it)
 
-    run_process(started, run_scheduler)
+    begin_process(started, run_scheduler)

@@ -11,27 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from allhands.cli import commanding
-from allhands.cli.cluster import cluster_options, sentence_of, speak
-from allhands.cli.options import ALIASES, Subject, not_found
+from allhands.cli.cluster import all_of, cluster_options, sentence_of, speak
+from allhands.cli.options import ALIASES, PLACES, Subject, not_found, resource_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
     from allhands.cli.cluster import Session, Target
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 MANAGER: Final = "allhands-suspend"
-PAGE_SIZE: Final = 500
-PLACES: Final = {
-    "job": ("batch", "v1", "jobs"),
-    "cronjob": ("batch", "v1", "cronjobs"),
-    "vcjob": ("batch.volcano.sh", "v1alpha1", "jobs"),
-    "cronvcjob": ("batch.volcano.sh", "v1alpha1", "cronjobs"),
-}
-"""Kinds that can be suspended: group, version, plural."""
 JOBS: Final = ("job", "vcjob")
 _ALIASES: Final = (
     dict.fromkeys(ALIASES["job"], "job")
@@ -120,12 +111,6 @@ def change(target: Target, subjects: Sequence[Subject], selector: str, dry_run: 
     speak(target, talk)
 
 
-def _resource(kind: str) -> Resource:
-    from allhands.api.kinds import Resource  # noqa: PLC0415 (`--help` must not pay for it)
-
-    return Resource(*PLACES[kind])
-
-
 async def _change_selected(session: Session, selector: str, wanted: Change, *, dry_run: bool) -> bool:
     """All Jobs that match and are not over; those that are over are counted."""
     found = [(kind, it) for kind in JOBS for it in await _listed(session, kind, session.scope, selector)]
@@ -146,7 +131,7 @@ async def _change_named(session: Session, subject: Subject, wanted: Change, *, d
     from allhands.api.errors import StatusError  # noqa: PLC0415
 
     try:
-        document = await session.objects.get(_resource(subject.kind), subject.name, session.namespace)
+        document = await session.objects.get(resource_of(subject.kind), subject.name, session.namespace)
     except StatusError as refusal:
         if refusal.code in (401, 503):
             raise
@@ -180,7 +165,7 @@ async def _change_one(session: Session, kind: str, manifest: Manifest, wanted: C
     options = WriteOptions(dry_run=dry_run, field_manager=MANAGER)
     try:
         await session.objects.patch(
-            _resource(kind), metadata["name"], "merge", patch, metadata.get("namespace", ""), options
+            resource_of(kind), metadata["name"], "merge", patch, metadata.get("namespace", ""), options
         )
     except StatusError as refusal:
         if refusal.code in (401, 503):
@@ -207,22 +192,11 @@ async def _missing(session: Session, subject: Subject) -> click.ClickException:
 
 
 async def _listed(session: Session, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
-    import msgspec  # noqa: PLC0415
-
     from allhands.api.errors import StatusError  # noqa: PLC0415
-    from allhands.ports import Query  # noqa: PLC0415
 
-    found: list[Manifest] = []
-    token = ""
-    while True:
-        query = Query(namespace=namespace, labels=selector, limit=PAGE_SIZE, continue_token=token)
-        try:
-            page = await session.objects.list(_resource(kind), query)
-        except StatusError as refusal:
-            if kind == "vcjob" and refusal.code in (403, 404):  # a cluster without them, or not shown to us
-                return found
-            raise
-        found += [msgspec.json.decode(raw) for raw in page.items]
-        token = page.continue_token
-        if not token:
-            return found
+    try:
+        return await all_of(session, resource_of(kind), namespace, selector)
+    except StatusError as refusal:
+        if kind == "vcjob" and refusal.code in (403, 404):  # a cluster without them, or not shown to us
+            return []
+        raise

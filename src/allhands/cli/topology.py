@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 RESOURCES_SHOWN = 3
 JOBS_SHOWN = 3
-NO_DOMAINS = "No node has a label that makes it part of a domain: {}."
+NO_DOMAINS = "No node has a label that makes it part of a domain: {}; and there are no HyperNodes."
+SET_ASIDE = "Not used"
 
 
 @click.command(
@@ -39,7 +40,8 @@ NO_DOMAINS = "No node has a label that makes it part of a domain: {}."
 @output_option("table", "wide", "json", "yaml")
 @watch_option
 def command(target: Target, domain: str, labels: tuple[str, ...], nodes_shown: int, output: str, watch: bool) -> None:
-    """Show the tree of domains with their nodes. For each resource: free / total, of what pods request.
+    """Show the tree of domains with their nodes, and that of HyperNodes if there are any. For each resource: free /
+    total, of what pods request.
 
     What is on a node that is not ready, cordoned or tainted is not free. NODES counts those where something can start.
     JOBS are those with the most pods there. `wide` cuts nothing.
@@ -52,7 +54,7 @@ def command(target: Target, domain: str, labels: tuple[str, ...], nodes_shown: i
       allhands topology --label example.com/switch --label topology.kubernetes.io/zone -o json
     """
     from allhands.cli.grid_text import say  # noqa: PLC0415 (`--help` must not pay for it)
-    from allhands.cli.looking import GROUP_PARTS, NODES, look  # noqa: PLC0415
+    from allhands.cli.looking import GROUP_PARTS, HYPER_NODES, NODES, look  # noqa: PLC0415
     from allhands.cli.output import show_screen, value_text  # noqa: PLC0415
     from allhands.dialects.topology_labels import DEFAULT_LABELS  # noqa: PLC0415
     from allhands.views.topology import topology_of  # noqa: PLC0415
@@ -70,7 +72,7 @@ def command(target: Target, domain: str, labels: tuple[str, ...], nodes_shown: i
         return screen(tree, chosen, nodes_shown, wide=output == "wide")
 
     async def talk(session: Session) -> None:
-        parts = (*GROUP_PARTS, NODES)
+        parts = (*GROUP_PARTS, NODES, HYPER_NODES)
         if watch:
             await show_screen(session, parts, shown, namespace="", is_news=wanted)
         else:
@@ -101,9 +103,16 @@ def screen(tree: TopologyDomain, labels: Sequence[str], nodes_shown: int, *, wid
     names = in_order(it.resource for it in tree.room)
     names = names if wide else [name for name in names if name != "pods"][:RESOURCES_SHOWN]
     heading = ["DOMAIN", "NODES", "STATE", *(f"{short_name(name).upper()} FREE" for name in names), "JOBS"]
-    rows = list(_rows(tree, names, "", "", None if wide else nodes_shown, None if wide else JOBS_SHOWN))
-    lines = grid_lines(heading, rows, width=None if wide else width_of_output(), long=len(heading) - 1)
-    if not tree.domains and not tree.label:
+    limits = (None, None) if wide else (nodes_shown, JOBS_SHOWN)
+    # Where only HyperNodes say who is close, the other tree would say nothing.
+    shown = tree.trees if tree.trees and not tree.domains else (tree, *tree.trees)
+    lines: list[str] = []
+    for number, it in enumerate(shown):
+        rows = list(_rows(it, names, "", "", *limits))
+        lines += [""] if number else []
+        lines += grid_lines(heading, rows, width=None if wide else width_of_output(), long=len(heading) - 1)
+        lines += [f"{SET_ASIDE}: {name}: {why}" for name, why in it.set_aside.items()]
+    if not tree.domains and not tree.trees and tree.is_whole:
         lines.append(NO_DOMAINS.format(", ".join(labels)))
     return "\n".join(lines)
 
@@ -116,7 +125,7 @@ def _rows(
 
     is_well = domain.ready_count == domain.node_count
     counts = Cell(f"{domain.ready_count}/{domain.node_count}", "" if is_well else "red")
-    title = f"{domain.tier} {domain.name.rpartition('/')[2]}" if domain.label else domain.name
+    title = domain.name if domain.is_whole else f"{domain.tier} {domain.name.rpartition('/')[2]}"
     yield [f"{first}{title}", counts, "", *_free(domain.room, names), _jobs(domain.jobs, most_jobs)]
     nodes = domain.nodes if most_nodes is None else _most_telling(domain.nodes, most_nodes)
     hidden = len(domain.nodes) - len(nodes) if most_nodes != 0 else 0

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from allhands.cli.cluster import Target, sentence_of, speak
+from allhands.cli.cluster import Target, all_of, sentence_of, speak
 from allhands.cli.commanding import ABORT, CLOSE, OPEN, RESUME, tell
-from allhands.cli.options import Subject
+from allhands.cli.options import Subject, resource_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Resource
     from allhands.cli.cluster import Session
 
 NOTHING: Final = "No resources found"
@@ -92,7 +91,7 @@ def list_jobs(
         )
 
     async def talk(session: Session) -> None:
-        found = await _listed(session, _jobs(), "" if all_namespaces else namespace)
+        found = await _listed(session, "vcjob", "" if all_namespaces else namespace)
         first = ("Namespace",) if all_namespaces else ()
         rows = [
             [*([it["metadata"]["namespace"]] if all_namespaces else []), *_job_cells(it)]
@@ -144,7 +143,7 @@ def run(
         task = {"replicas": replicas, "template": template}
         spec = {"minAvailable": least, "schedulerName": scheduler, "tasks": [task]}
         manifests = [
-            {"apiVersion": _jobs().api_version, "kind": "Job", "metadata": {"name": name}, "spec": spec},
+            {"apiVersion": resource_of("vcjob").api_version, "kind": "Job", "metadata": {"name": name}, "spec": spec},
         ]
     else:
         raise click.UsageError("say how it is called with -N, or name a file with -f")
@@ -152,7 +151,7 @@ def run(
     async def talk(session: Session) -> None:
         for manifest in manifests:
             where = manifest["metadata"].get("namespace") or namespace
-            document = await session.objects.create(_jobs(), manifest, where)
+            document = await session.objects.create(resource_of("vcjob"), manifest, where)
             click.echo(f"run job {document.manifest()['metadata']['name']} successfully")
 
     speak(Target(kubeconfig), talk)
@@ -192,7 +191,7 @@ def delete(kubeconfig: Path | None, namespace: str, name: str) -> None:
     async def talk(session: Session) -> None:
         from allhands.ports import DeleteOptions  # noqa: PLC0415
 
-        await session.objects.delete(_jobs(), name, namespace, DeleteOptions(propagation="Background"))
+        await session.objects.delete(resource_of("vcjob"), name, namespace, DeleteOptions(propagation="Background"))
         click.echo(f"delete job {name} successfully")
 
     speak(Target(kubeconfig), talk)
@@ -213,8 +212,8 @@ def create_queue(kubeconfig: Path | None, name: str, weight: int, state: str) ->
     del state
 
     async def talk(session: Session) -> None:
-        head = {"apiVersion": _queues().api_version, "kind": "Queue", "metadata": {"name": name}}
-        await session.objects.create(_queues(), {**head, "spec": {"weight": weight, "reclaimable": True}})
+        head = {"apiVersion": resource_of("queue").api_version, "kind": "Queue", "metadata": {"name": name}}
+        await session.objects.create(resource_of("queue"), {**head, "spec": {"weight": weight, "reclaimable": True}})
 
     speak(Target(kubeconfig), talk)
 
@@ -228,7 +227,7 @@ def delete_queue(kubeconfig: Path | None, name: str) -> None:
     async def talk(session: Session) -> None:
         from allhands.ports import DeleteOptions  # noqa: PLC0415
 
-        await session.objects.delete(_queues(), name, "", DeleteOptions())
+        await session.objects.delete(resource_of("queue"), name, "", DeleteOptions())
 
     speak(Target(kubeconfig), talk)
 
@@ -239,7 +238,7 @@ def list_queues(kubeconfig: Path | None) -> None:
     """List queues."""
 
     async def talk(session: Session) -> None:
-        _print(_QUEUE_COLUMNS, [_queue_cells(it) for it in await _listed(session, _queues(), "")])
+        _print(_QUEUE_COLUMNS, [_queue_cells(it) for it in await _listed(session, "queue", "")])
 
     speak(Target(kubeconfig), talk)
 
@@ -251,7 +250,7 @@ def get_queue(kubeconfig: Path | None, name: str) -> None:
     """Show one queue."""
 
     async def talk(session: Session) -> None:
-        document = await session.objects.get(_queues(), name)
+        document = await session.objects.get(resource_of("queue"), name)
         _print(_QUEUE_COLUMNS, [_queue_cells(document.manifest())])
 
     speak(Target(kubeconfig), talk)
@@ -274,42 +273,20 @@ def operate(kubeconfig: Path | None, name: str, action: str, weight: int) -> Non
         raise click.UsageError("update needs --weight, which must be more than 0")
 
     async def talk(session: Session) -> None:
-        await session.objects.patch(_queues(), name, "merge", {"spec": {"weight": weight}})
+        await session.objects.patch(resource_of("queue"), name, "merge", {"spec": {"weight": weight}})
 
     speak(target, talk)
 
 
-def _jobs() -> Resource:
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-
-    return Resource("batch.volcano.sh", "v1alpha1", "jobs")
-
-
-def _queues() -> Resource:
-    from allhands.api.kinds import Resource  # noqa: PLC0415
-
-    return Resource("scheduling.volcano.sh", "v1beta1", "queues")
-
-
-async def _listed(session: Session, resource: Resource, namespace: str) -> list[Manifest]:
-    import msgspec  # noqa: PLC0415
-
+async def _listed(session: Session, kind: str, namespace: str) -> list[Manifest]:
     from allhands.api.errors import StatusError  # noqa: PLC0415
-    from allhands.ports import Query  # noqa: PLC0415
 
-    found: list[Manifest] = []
-    token = ""
-    while True:
-        try:
-            page = await session.objects.list(resource, Query(namespace=namespace, limit=500, continue_token=token))
-        except StatusError as refusal:
-            if refusal.code != 404:
-                raise
-            raise click.ClickException(f"this cluster does not know them: {sentence_of(refusal)}") from None
-        found += [msgspec.json.decode(raw) for raw in page.items]
-        token = page.continue_token
-        if not token:
-            return found
+    try:
+        return await all_of(session, resource_of(kind), namespace)
+    except StatusError as refusal:
+        if refusal.code != 404:
+            raise
+        raise click.ClickException(f"this cluster does not know them: {sentence_of(refusal)}") from None
 
 
 def _job_cells(it: Manifest) -> list[str]:

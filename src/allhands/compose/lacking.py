@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import StatusError
 from allhands.api.volcano.queue import QUEUE
+from allhands.api.volcano.workloads import SCHEDULER_NAME
 from allhands.compose.process import Process
 from allhands.controllers.catalog import ALWAYS
 from allhands.controllers.cron_job import VolcanoCronJobController
@@ -21,10 +22,11 @@ from allhands.controllers.job_template import JobTemplateController
 from allhands.controllers.numatopology import NumatopologyController
 from allhands.controllers.queue import QueueController
 from allhands.controllers.volcano_job import VolcanoJobController
+from allhands.controllers.workload_group import WorkloadGroupController
 from allhands.kube.flight import MAX_IN_FLIGHT
 from allhands.runtime.controller import ControllerLoop
 from allhands.runtime.installation.permissions import Right
-from allhands.runtime.installation.rights import CONTROLLERS
+from allhands.runtime.installation.rights import of_controllers
 from allhands.runtime.installing import first_queues
 from allhands.runtime.keys import new_keys
 from allhands.runtime.performer import Performer
@@ -56,16 +58,23 @@ LACKING: Final[Mapping[str, Callable[[Objects, Sequence[str]], Controller]]] = {
     JobTemplateController.name: lambda objects, _names: JobTemplateController(objects),
     HyperNodeController.name: lambda objects, _names: HyperNodeController(objects),
     NumatopologyController.name: lambda objects, _names: NumatopologyController(objects),
+    WorkloadGroupController.name: lambda objects, _names: WorkloadGroupController(objects),
 }
 """The visible list of controllers that a real cluster has not: adding one is one line here."""
+
+
+def wanted(scheduler_names: Sequence[str]) -> tuple[str, ...]:
+    """By name, those that have something to do: only whose pods were written for Volcano get groups made."""
+    return tuple(it for it in LACKING if it != WorkloadGroupController.name or SCHEDULER_NAME in scheduler_names)
 
 
 async def run_lacking_controllers(access: Access, options: ProcessOptions) -> None:
     """Until cancelled."""
     process = Process(access, options, CONTROLLERS_LEASE)
-    for part in ("first-queues", "controller-events", *(f"{name}-controller" for name in LACKING)):
+    names = wanted(options.scheduler_names)
+    for part in ("first-queues", "controller-events", *(f"{name}-controller" for name in names)):
         process.keeper.declare(part)
-    async with process.opened(COUNTED, CONTROLLERS) as objects:
+    async with process.opened(COUNTED, of_controllers(options.scheduler_names)) as objects:
         recorder = Recorder(objects, process.clock, "allhands-controllers")
 
         async def control(name: str) -> None:
@@ -78,11 +87,11 @@ async def run_lacking_controllers(access: Access, options: ProcessOptions) -> No
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(process.keeper.keep("first-queues", lambda: add_first_queues(objects), ends=True))
                 tasks.create_task(process.keeper.keep("controller-events", recorder.run))
-                for name in LACKING:
+                for name in names:
                     begin = functools.partial(control, name)
                     tasks.create_task(process.keeper.keep(f"{name}-controller", begin))
 
-        _LOG.info("controllers on %s: %s", access.server, ", ".join(LACKING))
+        _LOG.info("controllers on %s: %s", access.server, ", ".join(names))
         await process.lead(work)
 
 

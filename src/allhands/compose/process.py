@@ -63,13 +63,23 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Process:
     """What both processes have: a port, metrics, probes, and a lease."""
 
-    def __init__(self, access: Access, options: ProcessOptions, lease: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        options: ProcessOptions,
+        lease: str,
+        *,
+        opened: KubeObjects | None = None,
+        metrics: MetricsRegistry | None = None,
+    ) -> None:
+        """`opened`: the port, if somebody has opened it already, with `metrics`; he closes it, too."""
         self._access = access
+        self._opened = opened
         self._options = options
         self._lease = lease
         self._settings = Settings(component=lease.removeprefix("allhands-"))
         self.clock = SystemClock()
-        self.metrics = MetricsRegistry()
+        self.metrics = metrics or MetricsRegistry()
         self.keeper = Keeper(self.metrics)
         self.is_working = False
         measure_process(self.metrics)
@@ -77,7 +87,7 @@ class Process:
     @contextlib.asynccontextmanager
     async def opened(self, essential: Sequence[Right], rules: Iterable[Rule]) -> AsyncIterator[Objects]:
         """The port, once it is known that we are let in."""
-        async with KubeObjects(self._access, self.metrics, settings=self._settings) as objects:
+        async with self._port() as objects:
             async with asyncio.timeout(START_SECONDS):
                 lacking = await missing(objects, essential)
             if lacking:
@@ -88,6 +98,11 @@ class Process:
                     yield objects
             finally:
                 telling.cancel()
+
+    def _port(self) -> contextlib.AbstractAsyncContextManager[KubeObjects]:
+        if self._opened is not None:
+            return contextlib.nullcontext(self._opened)
+        return KubeObjects(self._access, self.metrics, settings=self._settings)
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from typing import TYPE_CHECKING, Final
 
-from allhands.compose.machine import collect_seldom, spare_the_collector
+from allhands.compose.machine import spare_the_collector
 from allhands.compose.process import Process
 from allhands.kube.flight import MAX_IN_FLIGHT
 from allhands.runtime.installation.permissions import Right
@@ -20,6 +19,8 @@ from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
 if TYPE_CHECKING:
     from allhands.compose.process import ProcessOptions
     from allhands.kube.access import Access
+    from allhands.kube.objects import KubeObjects
+    from allhands.runtime.metrics import MetricsRegistry
 
 SCHEDULER_LEASE: Final = "allhands-scheduler"
 ESSENTIAL: Final = (
@@ -30,17 +31,20 @@ ESSENTIAL: Final = (
     Right("", "pods/binding", "create"),
 )
 """Without these nothing can be scheduled at all."""
-SWITCH_SECONDS: Final = 0.0005
-"""So long the thread that decides keeps the one waiting that binds. With Python's own 5 ms, hardly anything would be
-bound while others are still being decided about."""
 CALM_SECONDS: Final = 1.0
 MOST_CALM_LOOKS: Final = 60
 _LOG = logging.getLogger(__name__)
 
 
-async def run_scheduler(access: Access, options: ProcessOptions) -> None:
-    """Until cancelled. Raises a StatusError, a MissingRightsError or an OSError if it cannot begin."""
-    process = Process(access, options, SCHEDULER_LEASE)
+async def run_scheduler(
+    access: Access,
+    options: ProcessOptions,
+    opened: KubeObjects | None = None,
+    metrics: MetricsRegistry | None = None,
+) -> None:
+    """Until cancelled; on a port that was `opened` with these metrics, if there is one. Raises a StatusError, a
+    MissingRightsError or an OSError if it cannot begin."""
+    process = Process(access, options, SCHEDULER_LEASE, opened=opened, metrics=metrics)
     latest: list[Scheduler] = []
     process.keeper.declare("scheduler", lambda: bool(latest) and latest[-1].is_well)
     async with process.opened(ESSENTIAL, SCHEDULER) as objects:
@@ -54,8 +58,6 @@ async def run_scheduler(access: Access, options: ProcessOptions) -> None:
             )
             made = Scheduler(objects, process.clock, policy=options.policy, options=chosen, metrics=process.metrics)
             latest[:] = [made]
-            collect_seldom()
-            sys.setswitchinterval(SWITCH_SECONDS)
             sparing = asyncio.create_task(_spare_once_calm(made))
             try:
                 await made.run()

@@ -38,7 +38,7 @@ class SimulatedCluster:
     def __init__(self, loop: VirtualTimeLoop, seed: int, options: SystemOptions, faults: Faults) -> None:
         self.clock = VirtualClock(loop)
         ids = SeededIds(seed)
-        self.store = Store(self.clock, ids, webhooks=WEBHOOKS)
+        self.store = Store(self.clock, ids, webhooks=WEBHOOKS, keeps_quotas=True)
         self.objects = InProcessObjects(self.store)
         self._kubelets: SimulatedKubelets | None = None
         self._dead_nodes: dict[str, None] = {}

@@ -87,6 +87,7 @@ def system_parts(
             behaviour=options.behaviour,
             heartbeats=options.heartbeats,
             seed=options.seed,
+            workers=options.flight,
             dead=dead_nodes,
         )
         if on_kubelets is not None:

@@ -13,10 +13,13 @@ import msgspec
 from allhands.dialects.group_kinds import NATIVE, GroupKind
 from allhands.dialects.group_progress import written_status
 from allhands.dialects.groups import GroupRecord, read_job
+from allhands.dialects.hyper_nodes import HyperNodeRecord  # noqa: TC001 (msgspec reads the annotation)
 from allhands.dialects.pods import PodRecord, read_pod
 from allhands.dialects.queues import QueueRecord, read_queue
+from allhands.lifecycle.job_flow.documents import FlowDocument
 from allhands.model.node import Node, NodeDocument
 from allhands.model.pod_document import Timestamp, seconds_of
+from allhands.model.reason import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +38,16 @@ JobKind = Literal["job", "vcjob"]
 JOB: Final = "job"
 VCJOB: Final = "vcjob"
 API_GROUPS: Final[dict[JobKind, str]] = {JOB: "batch", VCJOB: "batch.volcano.sh"}
+
+
+class TaskSeen(msgspec.Struct, frozen=True):
+    """A task of a Job that has several, or some that wait: its pods are made when all of `after` are up, or one."""
+
+    name: str
+    replicas: int = 0
+    minimum: int = 0
+    after: tuple[str, ...] = ()
+    after_any: bool = False
 
 
 class JobSeen(msgspec.Struct, frozen=True):
@@ -61,6 +74,9 @@ class JobSeen(msgspec.Struct, frozen=True):
     """In the words of its kind, where that has phases."""
     group_name: str = ""
     scheduler_name: str = ""
+    tasks: tuple[TaskSeen, ...] = ()
+    pauses_until_seconds: int | None = None
+    """Before that it is not tried again."""
 
 
 class PodGroupSeen(msgspec.Struct, frozen=True):
@@ -70,6 +86,8 @@ class PodGroupSeen(msgspec.Struct, frozen=True):
     told: str = ""
     """What its condition says about its waiting."""
     api_group: str = NATIVE.resource.group
+    is_never: bool = False
+    """Whether that can never change, as things are."""
 
 
 class PodSeen(msgspec.Struct, frozen=True):
@@ -111,7 +129,7 @@ class EventSeen(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """`queues` is None where the cluster does not know queues, or does not show them to us."""
+    """`queues` and `flows` are None where the cluster does not know them, or does not show them to us."""
 
     jobs: Sequence[JobSeen] = ()
     pod_groups: Sequence[PodGroupSeen] = ()
@@ -119,6 +137,8 @@ class Picture(msgspec.Struct, frozen=True):
     nodes: Sequence[Node] = ()
     queues: Sequence[QueueSeen] | None = None
     events: Sequence[EventSeen] = ()
+    hyper_nodes: Sequence[HyperNodeRecord] = ()
+    flows: Sequence[FlowDocument] | None = None
 
 
 class _JobStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -196,9 +216,10 @@ _WAITS: Final = (("PodGroupScheduled", "False"), ("Unschedulable", "True"))
 def see_pod_group(raw: bytes, kind: GroupKind = NATIVE) -> PodGroupSeen:
     """Its status is whatever somebody wrote: it never hides the group."""
     conditions = written_status(_pod_groups.decode(raw).status).conditions
-    told = (it.get("message") for it in conditions if (it.get("type"), it.get("status")) in _WAITS)
-    text = next((it for it in told if isinstance(it, str)), "")
-    return PodGroupSeen(kind.read(raw), text, kind.resource.group)
+    waits = [it for it in conditions if (it.get("type"), it.get("status")) in _WAITS]
+    told: dict[str, Any] = next((it for it in waits if isinstance(it.get("message"), str)), {})
+    is_never = told.get("reason") == Reason.GROUP_NEVER_FITS.value
+    return PodGroupSeen(kind.read(raw), told.get("message", ""), kind.resource.group, is_never)
 
 
 def seeing_pod_groups(kind: GroupKind) -> Callable[[bytes], PodGroupSeen]:
@@ -370,6 +391,7 @@ class _QueueMeta(msgspec.Struct, frozen=True):
 
 _queues = msgspec.json.Decoder(_QueueMeta)
 _nodes = msgspec.json.Decoder(NodeDocument)
+_flows = msgspec.json.Decoder(FlowDocument)
 
 
 def see_queue(raw: bytes) -> QueueSeen:
@@ -379,6 +401,10 @@ def see_queue(raw: bytes) -> QueueSeen:
         return QueueSeen(name, read_queue(raw), written_state=state)
     except (msgspec.MsgspecError, ValueError) as error:
         return QueueSeen(name, None, str(error), state)
+
+
+def see_flow(raw: bytes) -> FlowDocument:
+    return _flows.decode(raw)
 
 
 def see_node(raw: bytes) -> Node:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from allhands.dialects.annotations import TOPOLOGY
+from allhands.dialects.queues import node_groups_of
 from allhands.dialects.topology_labels import DEFAULT_LABELS
+from allhands.model.node_groups import NodeGroupUse, rule_of
 from allhands.model.resources import EMPTY, PODS, ResourceVector
 from allhands.views.amounts import amount_text, in_order
 
@@ -49,6 +51,13 @@ def allowed_nodes(pod: Pod, nodes: Iterable[Node]) -> list[Node]:
     ]
 
 
+def by_queue(pod: Pod, queue: str, picture: Picture) -> Pod:
+    """With the node groups that its queue keeps to. What a policy asks of queues that name none is not known here."""
+    queues = {it.name: it.record for it in picture.queues or ()}
+    rule = rule_of(node_groups_of(queue, queues.get), NodeGroupUse.FREE)
+    return pod if rule is None else msgspec.structs.replace(pod, node_affinity=rule.applied_to(pod.node_affinity))
+
+
 def free_by_node(picture: Picture) -> dict[str, ResourceVector]:
     taken: dict[str, ResourceVector] = {}
     one_pod = ResourceVector.of({PODS: 1})
@@ -78,7 +87,7 @@ def room_lines(group: Group, picture: Picture) -> list[str]:
     waiting = [it.record.pod for it in group.live_pods if not it.record.pod.is_bound]
     if not waiting or not picture.nodes:
         return []
-    pod = waiting[0]
+    pod = by_queue(waiting[0], group.queue, picture)
     rooms = room_for(pod, picture)
     total = len(picture.nodes)
     if not rooms:
@@ -131,18 +140,28 @@ def why_there_lines(group: Group, picture: Picture) -> list[str]:
     if not pods:
         return []
     lines = []
-    pod, total = pods[0], len(picture.nodes)
     if picture.nodes:
+        pod = by_queue(pods[0], group.queue, picture)
         allowed = len(allowed_nodes(pod, picture.nodes))
-        is_picky = pod.node_selector or pod.node_affinity.required is not None
-        what = "Its node selector and affinity leave" if is_picky else "It names no nodes; by their taints, it may use"
-        lines.append(f"{what} {allowed} of {total} nodes.")
+        what = _who_chose(pods[0], pod, group.queue)
+        lines.append(f"{what} {allowed} of {len(picture.nodes)} nodes.")
     if asked := group.declared.annotations.get(TOPOLOGY, ""):
         lines.append(f'It asks for "{asked}" ({TOPOLOGY}).')
     elif group.pod_group is not None and group.pod_group.record.topology_key:
         lines.append(f"It asks for one domain of {group.pod_group.record.topology_key}.")
     lines.extend(_in_common({pod.node_name for pod in pods if pod.is_bound}, picture.nodes))
     return lines
+
+
+def _who_chose(own: Pod, by_its_queue: Pod, queue: str) -> str:
+    """By whose wish only some nodes are allowed. `by_its_queue`: the same pod with the node groups of its queue."""
+    who = []
+    if own.node_selector or own.node_affinity.required is not None:
+        who.append("its node selector and affinity")
+    if own.node_affinity.required != by_its_queue.node_affinity.required:
+        who.append(f'the node groups of queue "{queue}"')
+    words = " and ".join(who)
+    return f"{words[0].upper()}{words[1:]} leave" if who else "It names no nodes; by their taints, it may use"
 
 
 def _in_common(used: set[str], nodes: Sequence[Node]) -> list[str]:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from allhands.api.volcano.job_status import JobPhase
 from allhands.model.pod import PodPhase
-from allhands.model.reason import Number, Reason, explain
+from allhands.model.reason import NEVER, Number, Reason, explain
 from allhands.model.resources import EMPTY, ResourceVector
 
 if TYPE_CHECKING:
     from allhands.model.group_status import Said
     from allhands.views.groups import Group
     from allhands.views.picture import PodSeen
-
-NEVER: Final = frozenset((Reason.NEVER_FITS.value, Reason.GROUP_NEVER_FITS.value))
 
 
 class GroupState(enum.StrEnum):
@@ -67,6 +66,8 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at_seconds: int | None = None
     finished_at_seconds: int | None = None
     expected_start_seconds: int | None = None
+    is_never: bool = False
+    """Whether it cannot start as long as it, the nodes and the quotas stay what they are."""
     reason: str = ""
     why: str = ""
     told: str = ""
@@ -107,11 +108,12 @@ def row_of(group: Group) -> GroupRow:
         completions=_completions(group),
         failed=max(_failed(group), group.job.failed if group.job is not None else 0),
         restarts=sum(it.restarts for it in group.pods),
-        priority=max((it.record.pod.priority for it in group.pods), default=group.declared.priority or 0),
+        priority=_priority(group),
         created_at_seconds=group.declared.created_at_seconds,
         started_at_seconds=None if state is GroupState.WAITING else _started(group),
         finished_at_seconds=_finished(group) if is_over else None,
         expected_start_seconds=expected,
+        is_never=reason in _NEVER or numbers.get("never") == 1,
         reason=reason,
         why=why,
         told=told,
@@ -152,6 +154,7 @@ def _state(group: Group) -> GroupState:
     return GroupState.STARTING if any(pod.is_bound for pod in live) else GroupState.WAITING
 
 
+_NEVER: Final = frozenset(it.value for it in NEVER)
 _ENDS: Final = {
     "Completed": GroupState.SUCCEEDED,
     "Finished": GroupState.SUCCEEDED,
@@ -168,6 +171,13 @@ def _is_closing(group: Group, done: int) -> bool:
         return True
     wanted = 1 if group.job.completions is None else group.job.completions
     return 0 < wanted <= done and not group.live_pods
+
+
+def _priority(group: Group) -> int:
+    """What it is ranked by: its own where it has one, whatever its pods have."""
+    if group.declared.priority is not None:
+        return group.declared.priority
+    return max((it.record.pod.priority for it in group.pods), default=0)
 
 
 def _total(group: Group, live: tuple[PodSeen, ...]) -> int:
@@ -214,6 +224,8 @@ def _words(group: Group, state: GroupState, live: tuple[PodSeen, ...], waiting: 
         return "", why, why, None, {}
     if state is GroupState.WAITING:
         return _why_waiting(group, waiting)
+    if group.job is not None and _restarts(group):
+        return "", group.job.told, group.job.told, None, {}
     words = ""
     if waiting:
         said = _why_some_wait(group, waiting)
@@ -227,14 +239,23 @@ def _words(group: Group, state: GroupState, live: tuple[PodSeen, ...], waiting: 
     elif state is GroupState.STARTING:
         running = sum(it.record.pod.phase is PodPhase.RUNNING for it in live)
         words = f"{running} of {len(live)} pods have started."
+        if failed := _failed(group):
+            words = (
+                f"{running} of {len(live)} pods run, and {failed} have failed; {group.min_count} were to run together."
+            )
     return "", words, words, None, {}
 
 
 def _why_waiting(group: Group, waiting: list[PodSeen]) -> _Words:
     if group.declared.suspended:
-        return _standard(Reason.SUSPENDED)
+        told = group.job.told if group.job is not None else ""
+        return (Reason.SUSPENDED.value, told, told, None, {}) if told else _standard(Reason.SUSPENDED)
     if group.declared.problem:
         return _standard(Reason.INVALID, problem=group.declared.problem)
+    if group.pod_group is not None and group.pod_group.record.problem:
+        return _standard(Reason.INVALID, problem=group.pod_group.record.problem)
+    if not group.pods and group.pod_group is not None and group.pod_group.is_never and not _restarts(group):
+        return Reason.GROUP_NEVER_FITS.value, group.pod_group.told, group.pod_group.told, None, {}
     if not group.pods and group.job is not None and group.job.told:
         return "", group.job.told, group.job.told, None, {}  # nobody knows better why it has no pods
     if not group.pods and group.pod_group is not None and group.pod_group.told:
@@ -252,6 +273,10 @@ def _why_waiting(group: Group, waiting: list[PodSeen]) -> _Words:
     if len(waiting) < need:
         return _standard(Reason.GANG_INCOMPLETE, have=len(waiting), need=need)
     return _NOTHING
+
+
+def _restarts(group: Group) -> bool:
+    return group.job is not None and group.job.phase == JobPhase.RESTARTING
 
 
 def _as_said(said: Said, told: str) -> _Words:

@@ -14,7 +14,8 @@ from allhands.views.groups import groups_of
 from allhands.views.moments import ago_text, ahead_text, dated, span_text
 from allhands.views.parts import part_lines, part_name
 from allhands.views.room import asks_lines, place_lines, room_lines, why_there_lines
-from allhands.views.rows import NEVER, GroupRow, GroupState, row_of
+from allhands.views.rows import GroupRow, GroupState, row_of
+from allhands.views.tasks import task_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,6 +70,7 @@ def group_story(group: Group, picture: Picture, now_seconds: int) -> Story:
         ("In its way", _in_the_way(row, others, now_seconds)),
         ("Room that is made for it", _being_made(group, row, now_seconds)),
         ("Failed starts", _failed_starts(row, now_seconds)),
+        ("Its tasks", task_lines(group) if not row.state.is_over else []),
         ("Its sub-groups", part_lines(group) if not row.state.is_over else []),
         ("Room on the nodes now", room_lines(group, picture) if row.waiting else []),
         ("Where its pods are", place_lines(group, picture)),
@@ -140,6 +142,8 @@ def _why(row: GroupRow) -> list[str]:
 
 
 def _when(group: Group, row: GroupRow, now: int) -> list[str]:
+    if group.job is not None and (until := group.job.pauses_until_seconds) is not None:
+        return [f"Its pods are made anew after a pause, which ends {dated(until, ahead_text(until, now))}."]
     if row.state is not GroupState.WAITING:
         return []
     if row.expected_start_seconds is not None:
@@ -147,6 +151,8 @@ def _when(group: Group, row: GroupRow, now: int) -> list[str]:
         if moment <= now:
             return [f"It was expected to start {dated(moment, ago_text(moment, now))}: any moment now."]
         return [f"It is expected to start {dated(moment, ahead_text(moment, now))}."]
+    if row.is_never:
+        return ["Never, as long as it, the nodes and the quotas stay what they are."]
     if group.pod_group is not None and not group.pods:
         if group.pod_group.record.written.phase == "Inqueue":
             return ["Its queue has let it in: whoever makes its pods may make them now."]
@@ -154,8 +160,6 @@ def _when(group: Group, row: GroupRow, now: int) -> list[str]:
             return ["Its pods are to be made once its queue lets it in (Inqueue); nobody knows when that is."]
     if rest := row.told[len(row.why) :].strip():
         return [rest]
-    if row.reason in NEVER:
-        return ["It cannot start on this cluster as it is."]
     if not row.why and now - row.created_at_seconds >= QUIET_SECONDS:
         names = sorted({it.record.pod.scheduler_name for it in group.live_pods})
         asked = f" Its pods ask for the scheduler {' and '.join(map(repr, names))}; is it running?" if names else ""

@@ -1,5 +1,7 @@
-"""The cluster as a tree of domains (region, zone, rack, as labels of nodes say): what is free where, what is ill, and
-who sits where. It counts what pods request, as schedulers do; nothing is free on a node where nothing can start.
+"""The cluster as a tree of domains (region, zone, rack, as labels of nodes say), and as another by HyperNodes if there
+are any: what is free where, what is ill, and who sits where.
+
+It counts what pods request, as schedulers do; nothing is free on a node where nothing can start.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from allhands.core.topology.columns import TopologyColumns
+from allhands.dialects.hyper_nodes import EVERYTHING, hyper_tree
+from allhands.dialects.hyper_nodes import TREE as HYPER_TREE
 from allhands.dialects.topology_labels import DEFAULT_LABELS, domains_of
 from allhands.model.domain import DomainTree
 from allhands.views.groups import groups_of
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from allhands.views.picture import Picture
 
 READY: Final = "Ready"
+WHOLE: Final = "cluster"
 
 
 class RoomRow(msgspec.Struct, frozen=True):
@@ -53,9 +59,9 @@ class TopologyDomain(msgspec.Struct, frozen=True):
 
     name: str
     tier: str
-    """What kind of domain: `rack`."""
+    """What kind of domain: `rack`, `tier 1 (switch)`."""
     label: str
-    """The nodes' label that makes it one."""
+    """The nodes' label that makes it one; "" for HyperNodes."""
     node_count: int
     ready_count: int
     unhealthy: dict[str, str]
@@ -64,27 +70,61 @@ class TopologyDomain(msgspec.Struct, frozen=True):
     jobs: tuple[Seat, ...]
     domains: tuple[TopologyDomain, ...] = ()
     nodes: tuple[TopologyNode, ...] = ()
+    set_aside: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of a whole tree: domains and nodes that are in no place of it, and why."""
+    trees: tuple[TopologyDomain, ...] = ()
+    """Of the whole cluster: the same nodes in other trees of domains."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the top of a tree, and no domain in it."""
+        return self.tier == WHOLE
 
 
 def topology_of(picture: Picture, labels: Sequence[str] = DEFAULT_LABELS) -> TopologyDomain:
     """The whole cluster; `labels` from the closest to the widest. Nodes without any of them are directly in it."""
     rows = {row.name: row for row in node_rows(picture)}
-    tree = DomainTree.build(domains_of(picture.nodes, tuple(labels)))
-    return _Growing(tree, rows, _seats(picture)).whole()
+    seats = _seats(picture)
+    whole = _Growing(DomainTree.build(domains_of(picture.nodes, tuple(labels))), rows, seats).whole("all")
+    if not picture.hyper_nodes:
+        return whole
+    tree, set_aside = _by_hyper_nodes(picture)
+    other = _Growing(tree, rows, seats).whole(HYPER_TREE)
+    return msgspec.structs.replace(whole, trees=(msgspec.structs.replace(other, set_aside=set_aside),))
+
+
+def _by_hyper_nodes(picture: Picture) -> tuple[DomainTree, dict[str, str]]:
+    """As the scheduler sees them: what makes no sense is set aside, with the reason."""
+    found = hyper_tree(picture.hyper_nodes, picture.nodes)
+    names = tuple(sorted(it.name for it in picture.nodes))
+    columns = TopologyColumns.build(found.domains, names)
+    homes: dict[int, list[str]] = defaultdict(list)
+    for row, home in enumerate(columns.home[0].tolist() if len(columns) else []):
+        homes[home].append(names[row])
+    domains = [
+        msgspec.structs.replace(it, nodes=tuple(homes[number]), parent=None if it.parent == EVERYTHING else it.parent)
+        for number, it in enumerate(columns.domains)
+        if it.name != EVERYTHING
+    ]
+    broken = {**found.problems, **{name: str(why) for name, why in columns.set_aside.items()}}
+    broken |= {name: str(why) for name, why in columns.nodes_set_aside.items()}
+    return DomainTree.build(domains), dict(sorted(broken.items()))
 
 
 def find_domain(whole: TopologyDomain, name: str) -> TopologyDomain | None:
-    """By its name, or by the last part of it if only one is called so."""
-    found = [it for it in all_domains(whole) if it.name == name]
+    """By its name, or by the last part of it if only one is called so. The name of a tree is that of all of it."""
+    found = [it for it in (*whole.trees, *all_domains(whole)) if it.name == name]
     found = found or [it for it in all_domains(whole) if it.name.rpartition("/")[2] == name]
     return found[0] if len(found) == 1 else None
 
 
 def all_domains(whole: TopologyDomain) -> Iterable[TopologyDomain]:
-    """Wider before closer, without the whole itself."""
+    """Wider before closer, without the whole itself; then those of the other trees."""
     for domain in whole.domains:
         yield domain
         yield from all_domains(domain)
+    for tree in whole.trees:
+        yield from all_domains(tree)
 
 
 class _Growing:
@@ -93,16 +133,19 @@ class _Growing:
         self._rows = rows
         self._seats = seats
 
-    def whole(self) -> TopologyDomain:
+    def whole(self, name: str) -> TopologyDomain:
         outside = [name for name in self._rows if name not in self._tree.home_by_node]
         domains = tuple(self._domain(self._tree.domains[name]) for name in sorted(self._tree.roots))
-        return self._counted("all", "cluster", "", list(self._rows), domains, outside)
+        return self._counted(name, WHOLE, "", list(self._rows), domains, outside)
 
     def _domain(self, domain: Domain) -> TopologyDomain:
         below = tuple(self._domain(self._tree.domains[name]) for name in sorted(self._tree.children[domain.name]))
-        tier = domain.tier_name.rpartition("/")[2]
         inside = self._tree.nodes_under(domain.name)
-        return self._counted(domain.name, tier, domain.tier_name, inside, below, domain.nodes)
+        if domain.tree == HYPER_TREE:
+            tier, label = f"tier {domain.tier}" + (f" ({domain.tier_name})" if domain.tier_name else ""), ""
+        else:
+            tier, label = domain.tier_name.rpartition("/")[2], domain.tier_name
+        return self._counted(domain.name, tier, label, inside, below, domain.nodes)
 
     def _counted(
         self,

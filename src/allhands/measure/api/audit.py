@@ -14,18 +14,22 @@ USER: Final = "contender"
 """As whom schedulers talk to the API server here."""
 CUSTOMER: Final = "customer"
 """As whom pods are created if the moment of their creation matters; not counted among a scheduler's calls."""
-POLICY: Final[dict[str, Any]] = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": [USER, CUSTOMER]}, {"level": "None"}],
-}
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 GROUP_KINDS: Final = frozenset({"podgroups", "workloads", "jobs", "queues"})
 """Whose writes are counted in a column of their own."""
 BACKGROUND: Final = frozenset({"leases"})
 """What goes on whether there is work or not."""
 _READ_BYTES: Final = 1 << 22
+
+
+def policy(*more: str) -> dict[str, Any]:
+    """Of whom a line is written; `more` are further users who are judged."""
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "users": [USER, CUSTOMER, *more]}, {"level": "None"}],
+    }
 
 
 def flags(log: Path, policy: Path) -> list[str]:

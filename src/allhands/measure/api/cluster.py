@@ -36,7 +36,7 @@ from allhands.measure.controlplane import ControlPlane
 from allhands.ports import DeleteOptions, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 PODS: Final = Resource("", "v1", "pods")
 NODES: Final = Resource("", "v1", "nodes")
@@ -88,14 +88,15 @@ _pods = msgspec.json.Decoder(_Pod)
 class JudgedPlane(ControlPlane):
     """A control plane that keeps an account of what the judged user does."""
 
-    def __init__(self, folder: Path, **more: Any) -> None:
+    def __init__(self, folder: Path, judged: Sequence[str] = (), **more: Any) -> None:
+        """`judged`: further users who are."""
         self.audit_log = folder / "audit.log"
         policy = folder / "audit-policy.yaml"
-        policy.write_text(yaml.safe_dump(audit.POLICY), encoding="utf-8")
+        policy.write_text(yaml.safe_dump(audit.policy(*judged)), encoding="utf-8")
         # A deleted group would stay until a controller that does not run here lets it go, and be seen by the next one.
         unprotected = "--disable-admission-plugins=PodGroupProtection"
         flags = [*audit.flags(self.audit_log, policy), "--delete-collection-workers=16", unprotected]
-        users = (audit.USER, audit.CUSTOMER)
+        users = (audit.USER, audit.CUSTOMER, *judged)
         super().__init__(users=users, api_flags=flags, etcd_flags=("--quota-backend-bytes=8589934592",), **more)
 
     def server_cpu_seconds(self) -> float:
