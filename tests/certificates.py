@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import ssl
+import tempfile
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -60,3 +62,19 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .not_valid_before(now - YEAR)
         .not_valid_after(now + YEAR)
     )
+
+
+def server_tls(authority: Authority, *names: str, clients: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_pair(context, *authority.sign("server", *names))
+    if clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=authority.pem.decode())
+    return context
+
+
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate + key)
+        file.flush()
+        context.load_cert_chain(file.name)

@@ -16,7 +16,6 @@ from allhands.controllers.deployment import DeploymentController
 from allhands.controllers.disruption_budget import DisruptionBudgetController
 from allhands.controllers.node import LEASE_NAMESPACE, LEASES, NodeController
 from allhands.controllers.replica_set import ReplicaSetController
-from allhands.controllers.resource_quota import ResourceQuotaController
 from allhands.controllers.volcano_job import VolcanoJobController
 from allhands.controllers.volume_binding import VolumeBindingController
 from allhands.lifecycle.changes import scaled
@@ -33,6 +32,7 @@ from allhands.lifecycle.volume_binding import PROVISIONER
 from allhands.lifecycle.volume_kinds import CLAIMS, CLASSES, VOLUMES
 from tests.controller_world import moment
 from tests.manifests import CONFIG_MAPS
+from tests.role_cases import RoleAggregationCase
 from tests.volcano_cases import JobFlowCase, VolcanoCronJobCase, define, volcano_spec
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ class ResourceQuotaCase:
     kubelet = True
 
     def controllers(self, objects: Any, _world: World) -> Sequence[Any]:
-        return [ReplicaSetController(objects), ResourceQuotaController(objects, pause_seconds=0)]
+        return [ReplicaSetController(objects)]
 
     def watch(self, world: World) -> None:
         pass
@@ -570,5 +570,6 @@ CASES: Sequence[Case] = (
     NodeCase(),
     DisruptionBudgetCase(),
     ResourceQuotaCase(),
+    RoleAggregationCase(),
     VolumeBindingCase(),
 )

@@ -113,7 +113,7 @@ class Telling:
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.store = Store(self.clock, CountingIds())
+        self.store = Store(self.clock, CountingIds(), keeps_quotas=True)
         self.objects = InProcessObjects(self.store)
         self.telling = Telling()
         self.broken: Callable[[Manifest], bool] = lambda _pod: False

@@ -8,12 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allhands.api.volcano import compatibility
+from allhands.api.volcano import compatibility, key_compatibility
+from allhands.api.volcano.kinds import VOLCANO_KINDS
 from allhands.core.plugins import PLUGINS, Plugin, Point
 from allhands.dialects import volcano_actions, volcano_plugins
 from allhands.dialects.volcano_rows import Row, Verdict
 from allhands.lifecycle.volcano_job.plugins import catalog
 from allhands.lifecycle.volcano_job.transitions import transition_table
+from tests import volcano_proofs
+from tests.volcano_proofs import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,9 +79,51 @@ def switches_table() -> str:
     return table(("plugin", "switch", "verdict when off", "what becomes of it"), rows)
 
 
+def kinds_table() -> str:
+    rows = (
+        (it.kind, f"`{it.api_version}`", ", ".join(f"`{name}`" for name in it.short_names), _test(KINDS[it.kind]))
+        for it in VOLCANO_KINDS
+    )
+    return table(("kind", "version", "short names", "test"), rows)
+
+
 def fields_table() -> str:
-    rows = ((it.kind, f"`{it.path}`", it.state.value, it.note) for it in compatibility.rows())
-    return table(("kind", "field", "state", "what is different"), rows)
+    rows = (
+        (it.kind, f"`{it.path}`", it.state.value, it.note, _test(volcano_proofs.of_field(it.kind, it.path)))
+        for it in compatibility.rows()
+    )
+    return table(("kind", "field", "state", "what is different", "test"), rows)
+
+
+def words_table() -> str:
+    tests = {("action", name): test for name, test in volcano_proofs.ACTIONS.items()}
+    tests |= {("event", name): test for name, test in volcano_proofs.EVENTS.items()}
+    rows = (
+        (it.kind, f"`{it.path}`", it.state.value, it.note, _test(tests[it.kind, it.path]))
+        for it in compatibility.words()
+    )
+    return table(("what", "word", "state", "what is different", "test"), rows)
+
+
+def keys_table() -> str:
+    rows = (
+        (f"`{it.key}`", it.where, it.state.value, it.note, _test(volcano_proofs.of_key(it.key)))
+        for it in key_compatibility.KEYS
+    )
+    return table(("annotation or label", "on", "state", "what is different", "test"), rows)
+
+
+def plugin_states_table() -> str:
+    ours = ("jax", "horovod")
+    rows = (
+        (f"`{name}`", "ours" if name in ours else "more", _test(volcano_proofs.JOB_PLUGINS[name]))
+        for name in catalog.names()
+    )
+    return table(("plugin", "state", "test"), rows)
+
+
+def _test(name: str) -> str:
+    return f"`{name.removeprefix('tests/')}`"
 
 
 def transitions_table() -> str:
@@ -137,6 +182,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "volcano actions": ("docs/volcano-configuration.md", actions_table),
     "volcano plugins": ("docs/volcano-configuration.md", arguments_table),
     "volcano switches": ("docs/volcano-configuration.md", switches_table),
+    "volcano kinds": ("docs/volcano-compatibility.md", kinds_table),
+    "volcano words": ("docs/volcano-compatibility.md", words_table),
+    "volcano job plugins by test": ("docs/volcano-compatibility.md", plugin_states_table),
+    "volcano annotations": ("docs/volcano-compatibility.md", keys_table),
     "volcano fields": ("docs/volcano-compatibility.md", fields_table),
     "volcano job diagram": ("docs/from-volcano.md", transitions_diagram),
     "volcano job transitions": ("docs/from-volcano.md", transitions_table),

@@ -21,7 +21,6 @@ from allhands.lifecycle.volcano_job import (
     PODS,
     Equipment,
     Observed,
-    Sightings,
     decode_group,
     decode_job,
     decode_pod,
@@ -57,7 +56,6 @@ class VolcanoJobWorld:
         self._uids = 0
         self._opens = opens
         self._equipment = equipment
-        self._sightings = Sightings()
         manifest = job("train", *tasks, **spec)
         manifest["metadata"] |= {
             "namespace": NAMESPACE,
@@ -127,9 +125,7 @@ class VolcanoJobWorld:
 
     def decide(self) -> Outcome:
         document = decode_job(msgspec.json.encode(self.job))
-        return reconcile(
-            document, self.observed(), self.now_seconds, equipment=self._equipment, sightings=self._sightings
-        )
+        return reconcile(document, self.observed(), self.now_seconds, equipment=self._equipment)
 
     def look(self, limit: int | None = None) -> Outcome:
         """One look, of whose instructions the first `limit` are carried out."""
@@ -223,8 +219,11 @@ class VolcanoJobWorld:
             self.group = None
         elif wanted.resource == COMMANDS:
             self.commands.pop(wanted.name, None)
-        else:
+        elif wanted.resource == PODS:
             self.delete(wanted.name, wanted.uid)
+        else:
+            assert wanted.owner_uid == "job-uid"
+            self.others.pop((wanted.resource.plural, wanted.name), None)
 
     def delete(self, name: str, uid: str = "") -> None:
         """A pod that is on no node, or has ended, goes at once."""

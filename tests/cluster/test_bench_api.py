@@ -1,4 +1,4 @@
-"""The benchmarks `api`, `kwok` and `latency` on the real control plane, as small as can be, and stopped halfway."""
+"""The benchmarks `api`, `jobs`, `kwok` and `latency` on the real control plane, as small as can be, and stopped."""
 
 from __future__ import annotations
 
@@ -47,6 +47,24 @@ def test_gangs_are_bound_judged_and_reported(real_tools: Path, tmp_path: Path) -
     assert found["rows"][0]["ratio"] == 1.0
     assert page.read_text().count("<svg") == 1
     assert "round 1 of 1, 2x3 gangs on, allhands" in done.stderr
+
+
+@pytest.mark.timeout(PATIENCE_SECONDS)
+def test_volcano_jobs_come_to_bound_pods_with_webhooks_on(real_tools: Path) -> None:
+    done = bench("jobs", "--shapes", "3x2", "--nodes", "2", "--flight", "4", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [row["system"] for row in found["rows"]] == ["null", "allhands"]
+    for row in found["rows"]:
+        (run,) = row["runs"]
+        assert (run["bound"], run["half_gangs"], run["overfull_nodes"]) == (6, 0, 0)
+        assert run["calls"]["by_what"]["create pods"] == run["calls"]["binds"] == 6
+        assert row["cpu_seconds"] > 0
+    floor, ours = found["rows"]
+    assert floor["calls_per_pod"] == 1.0
+    assert ours["runs"][0]["calls"]["by_what"]["create podgroups"] == 3
+    assert set(ours["runs"][0]["parts"]) == {"webhooks", "controllers", "scheduler"}
+    assert "round 1 of 1, 3x2, allhands" in done.stderr
 
 
 @pytest.mark.timeout(PATIENCE_SECONDS)

@@ -16,7 +16,6 @@ from allhands.controllers.cron_job import CronJobController
 from allhands.controllers.deployment import DeploymentController
 from allhands.controllers.disruption_budget import DisruptionBudgetController
 from allhands.controllers.replica_set import ReplicaSetController
-from allhands.controllers.resource_quota import ResourceQuotaController
 from allhands.controllers.volume_binding import VolumeBindingController
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
@@ -24,7 +23,6 @@ from allhands.lifecycle.cron_job import CRON_JOBS, JOBS
 from allhands.lifecycle.deployment.kinds import DEPLOYMENTS
 from allhands.lifecycle.disruption_budget import BUDGETS
 from allhands.lifecycle.replica_set import PODS, REPLICA_SETS
-from allhands.lifecycle.resource_quota import QUOTAS
 from allhands.lifecycle.volume_kinds import CLAIMS, VOLUMES
 from allhands.ports import Objects, Query
 from allhands.runtime.controller import ControllerLoop
@@ -46,7 +44,6 @@ THEIRS = (
     "replicaset-controller",
     "cronjob-controller",
     "disruption-controller",
-    "resourcequota-controller",
     "persistentvolume-binder-controller",
 )
 PATIENCE_SECONDS = 25.0
@@ -127,7 +124,6 @@ async def _seen(place: Place) -> dict[str, Any]:
             for it in await place.all(CRON_JOBS)
         ],
         "jobs": [(it["metadata"]["name"], it["metadata"]["annotations"]) for it in await place.all(JOBS)],
-        "quotas": [(it["metadata"]["name"], it.get("status")) for it in await place.all(QUOTAS)],
         "claims": [
             (
                 it["metadata"]["name"],
@@ -235,27 +231,6 @@ async def schedule_jobs(place: Place) -> None:
         await place.patch(CRON_JOBS, policy.lower(), {"spec": {"suspend": False}})
 
 
-async def limit_it(place: Place) -> None:
-    hard = {"pods": "50", "requests.cpu": "4", "count/deployments.apps": "9", "services": "2", "limits.memory": "1Gi"}
-    await place.create(QUOTAS, {"metadata": {"name": "all"}, "spec": {"hard": hard}})
-    scoped = {"hard": {"pods": "4"}, "scopes": ["NotBestEffort"]}
-    await place.create(QUOTAS, {"metadata": {"name": "scoped"}, "spec": scoped})
-    for name in ("all", "scoped"):
-        # A real quota that is counted for the first time while a pod comes overlooks it for five minutes.
-        await _counted(place, name)
-    resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "100Mi"}}
-    containers = [{"name": "c", "image": "x", "resources": resources}]
-    await place.create(PODS, {"metadata": {"name": "hungry"}, "spec": {"containers": containers}})
-
-
-async def _counted(place: Place, quota: str) -> None:
-    while True:
-        found = (await place.objects.get(QUOTAS, quota, place.namespace)).manifest()
-        if (found.get("status") or {}).get("used"):
-            return
-        await asyncio.sleep(0.1)
-
-
 async def bind_volumes(place: Place) -> None:
     class_name = f"{place.namespace}-class"
     for name, size in (("small", "1Gi"), ("large", "9Gi")):
@@ -293,7 +268,6 @@ STORY: tuple[Callable[[Place], Awaitable[None]], ...] = (
     adopt_a_stray,
     let_one_go,
     schedule_jobs,
-    limit_it,
     bind_volumes,
     give_a_volume_back,
 )
@@ -314,7 +288,6 @@ async def _living(plane: ControlPlane, *, ours: bool) -> AsyncIterator[Place]:
                 ReplicaSetController(objects),
                 CronJobController(objects),
                 DisruptionBudgetController(objects),
-                ResourceQuotaController(objects),
                 VolumeBindingController(objects, "/volumes"),
             ]
             tasks += [asyncio.create_task(ControllerLoop(it, performer, clock).run()) for it in controllers]

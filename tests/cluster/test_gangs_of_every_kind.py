@@ -249,7 +249,10 @@ async def test_a_volcano_group_without_pods_is_let_in_when_its_queue_has_room(cl
             await gangs.group("second", 2, **more)
             status = await gangs.status("second", lambda it: bool(it.get("conditions")))
             assert status["phase"] == "Pending"
-            assert f'Queue "{queue}" uses 2 of its capability of 3 cpu' in status["conditions"][0]["message"]
+            assert (
+                f'Queue "{queue}" has given or promised 2 of its capability of 3 cpu'
+                in status["conditions"][0]["message"]
+            )
             await gangs.pods("first", 2)
             await gangs.bound("first", 2)
             await gangs.run("first", "Succeeded")

@@ -272,6 +272,21 @@ def test_what_is_printed_can_be_applied_by_kubectl(empty: Cluster) -> None:
     assert applied.count("serverside-applied (server dry run)") == len(json.loads(text)["items"])
 
 
+def _keep_what_webhooks_have_written(cluster: Cluster) -> None:
+    """An upgrade leaves the keys, and whom the API server is to trust, as the webhooks have filled them in."""
+    upgrade = ("upgrade", "allhands", str(CHART), "--namespace=default")
+    cluster.helm(*upgrade, "--set=webhooks.enabled=true,schedulerNames={allhands,volcano}")
+    secret = ("secret/allhands-webhooks", "-n", "allhands-system")
+    asked = "validatingwebhookconfiguration/allhands-webhooks"
+    bundle = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "bm9uZQ=="}]
+    cluster.kubectl("patch", *secret, "--type=merge", "-p", json.dumps({"data": {"key": "c2VjcmV0"}}))
+    cluster.kubectl("patch", asked, "--type=json", "-p", json.dumps(bundle))
+    cluster.helm(*upgrade, "--set=webhooks.enabled=true,replicas=3")
+    assert json.loads(cluster.kubectl("get", *secret, "-o", "json"))["data"] == {"key": "c2VjcmV0"}
+    kept = json.loads(cluster.kubectl("get", asked, "-o", "json"))["webhooks"][0]["clientConfig"]
+    assert (kept["caBundle"], kept["service"]["namespace"]) == ("bm9uZQ==", "allhands-system")
+
+
 def test_a_release_of_the_chart_is_helms_to_change_and_to_remove(empty: Cluster) -> None:
     """The server's schemas take every rendered object; helm's own life cycle works, and ours stays out of it."""
     before = empty.names()
@@ -284,6 +299,7 @@ def test_a_release_of_the_chart_is_helms_to_change_and_to_remove(empty: Cluster)
     empty.helm("upgrade", "allhands", str(CHART), "--namespace=default", "--set=replicas=3,policy=x")
     scheduler = ("get", "deployment/allhands-scheduler", "-n", "allhands-system", "-o", "json")
     assert json.loads(empty.kubectl(*scheduler))["spec"]["replicas"] == 3
+    _keep_what_webhooks_have_written(empty)
     empty.helm("uninstall", "allhands", "--namespace=default")
     wait_until(lambda: empty.names() == before | set(CRDS), 60, "the end of the release")
     # What Helm has left behind is ours to use and to remove.

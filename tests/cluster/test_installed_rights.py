@@ -20,6 +20,7 @@ from allhands.api.volcano.job import JOB
 from allhands.api.volcano.job_flow import JOB_FLOW
 from allhands.api.volcano.job_template import JOB_TEMPLATE
 from allhands.api.volcano.numatopology import NUMATOPOLOGY
+from allhands.api.volcano.podgroup import POD_GROUP
 from allhands.api.volcano.queue import QUEUE
 from allhands.cli import root
 from allhands.kube import kubeconfig
@@ -43,11 +44,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)  # much happens here, and some machines are slow
 NAMESPACE = "allhands-system"
+OPTIONS = InstallOptions(scheduler_names=("allhands", "volcano"))
 WITHIN_SECONDS = 120
 PROGRAM = "from allhands.cli import main; main()"
 ACCOUNTS = "system:serviceaccount:allhands-system:"
 VOLUMES = Resource("", "v1", "persistentvolumes")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
+QUOTAS = Resource("", "v1", "resourcequotas")
+SERVICES = Resource("", "v1", "services")
+POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
 EVERYONE_MAY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 """What the server grants whoever has logged in."""
@@ -64,12 +69,9 @@ AFTER_A_MISHAP = frozenset(
         *(
             ("allhands-controllers", f"get {it}")  # what is made once is there already: whose is it?
             for it in (
-                "configmaps",
-                "networkpolicies.networking.k8s.io",
                 "persistentvolumeclaims",
                 "podgroups.scheduling.volcano.sh",
                 "pods",
-                "services",
             )
         ),
         # Volcano's own definition has no status apart; other releases of it do.
@@ -93,7 +95,8 @@ def plane(real_tools: Path, audit_log: Path) -> Iterator[ControlPlane]:
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}", "--audit-log-mode=blocking")
     wanted = ("job-controller", "persistentvolume-binder-controller")
     with ControlPlane(controllers=wanted, kwok=True, api_flags=flags) as plane:
-        done = CliRunner(env={"KUBECONFIG": str(plane.kubeconfig)}).invoke(root, ["install"])
+        names = [f"--scheduler-name={it}" for it in OPTIONS.scheduler_names]
+        done = CliRunner(env={"KUBECONFIG": str(plane.kubeconfig)}).invoke(root, ["install", *names])
         assert done.exit_code == 0, done.output
         yield plane
 
@@ -115,7 +118,7 @@ class Processes:
         self._running: list[Service] = []
 
     async def start(self, part: str, number: int = 0) -> Service:
-        deployments = [it for it in install_objects(InstallOptions()) if it["kind"] == "Deployment"]
+        deployments = [it for it in install_objects(OPTIONS) if it["kind"] == "Deployment"]
         found = next(it for it in deployments if it["metadata"]["name"] == f"allhands-{part}")
         arguments = [
             it
@@ -299,7 +302,7 @@ async def a_volcano_job(objects: KubeObjects) -> None:
         "volumes": [{"mountPath": "/data", "volumeClaim": claim}],
         "policies": [{"event": "TaskCompleted", "action": "RestartTask"}],
         "maxRetry": 2,
-        "ttlSecondsAfterFinished": 1,
+        "ttlSecondsAfterFinished": 20,
     }
     # There is no node for its pods: what becomes of them is told here.
     await objects.create(JOB.resource, volcano(JOB, "led", spec), "leading")
@@ -318,7 +321,37 @@ async def a_volcano_job(objects: KubeObjects) -> None:
         await seen(objects, PODS, f"led-work-{number}", "leading", lambda it: it["status"]["phase"] == "Pending")
         done = {"status": {"phase": "Succeeded"}}
         await objects.patch(PODS, f"led-work-{number}", "merge", done, "leading", subresource="status")
+    for resource in (SERVICES, POLICIES):
+        await gone(objects, resource, "leading")
+    assert (await objects.list(JOB.resource, Query(namespace="leading"))).items, "they went before the Job did"
     await gone(objects, JOB.resource, "leading")
+
+
+async def a_plain_pod_for_volcano(objects: KubeObjects) -> None:
+    """A group is made for it, once it is known whether it has an owner that asks for more."""
+    gangs = Gangs(objects, "plain", "native")
+    await gangs.prepare(nodes=1)
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "volcano", "nodeSelector": {"room": "plain"}, "containers": [container]}
+    made = await objects.create(PODS, {"metadata": {"name": "solo"}, "spec": spec}, "plain")
+    group = f"podgroup-{made.manifest()['metadata']['uid']}"
+    await seen(objects, POD_GROUP.resource, group, "plain", lambda it: (it.get("status") or {}).get("running") == 1)
+
+
+async def a_job_that_a_quota_holds_back(objects: KubeObjects) -> None:
+    """Nobody counts here what is used, so it is said by hand."""
+    gangs = Gangs(objects, "limited", "native")
+    await gangs.prepare(nodes=1)
+    hard = {"hard": {"pods": "1"}}
+    await objects.create(QUOTAS, {"metadata": {"name": "narrow"}, "spec": hard}, "limited")
+    counted = {"status": {**hard, "used": {"pods": "0"}}}
+    await objects.patch(QUOTAS, "narrow", "merge", counted, "limited", subresource="status")
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    spec = {"schedulerName": "allhands", "tasks": [{"name": "work", "replicas": 2, "template": {"spec": pod}}]}
+    await objects.create(JOB.resource, volcano(JOB, "wide", spec), "limited")
+    why = 'ResourceQuota "narrow" of its namespace allows 1 pods'
+    await seen(objects, JOB.resource, "wide", "limited", lambda it: why in str(it.get("status")))
 
 
 async def gone(objects: Objects, resource: Resource, namespace: str) -> None:
@@ -338,7 +371,9 @@ async def what_is_said_of_nodes(objects: KubeObjects) -> None:
 async def everything_that_they_are_for(objects: KubeObjects) -> None:
     await what_makes_volcano_jobs(objects)
     await a_volcano_job(objects)
+    await a_job_that_a_quota_holds_back(objects)
     await what_is_said_of_nodes(objects)
+    await a_plain_pod_for_volcano(objects)
     for kind in ("native", "coscheduling", "volcano"):
         gangs = Gangs(objects, kind, kind)
         await gangs.prepare(nodes=1)
@@ -350,9 +385,12 @@ async def everything_that_they_are_for(objects: KubeObjects) -> None:
     await a_preemption(objects)
     await a_bare_pod_that_preempts(objects)
     await a_gang_with_volumes(objects)
-    queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "team"}, "spec": {"weight": 1}}
-    await objects.create(QUEUE.resource, queue)
-    await seen(objects, QUEUE.resource, "team", "", lambda it: (it.get("status") or {}).get("state") == "Open")
+    for name, parent in (("team", "root"), ("part", "team")):
+        await objects.create(QUEUE.resource, volcano(QUEUE, name, {"weight": 1, "parent": parent}))
+        await seen(objects, QUEUE.resource, name, "", lambda it: (it.get("status") or {}).get("state") == "Open")
+    closed = {"status": {"state": "Closed"}}
+    await objects.patch(QUEUE.resource, "team", "merge", closed, subresource="status")
+    await seen(objects, QUEUE.resource, "part", "", lambda it: (it.get("status") or {}).get("state") == "Closed")
 
 
 async def test_they_do_their_work_with_what_they_were_granted_and_use_all_of_it(
@@ -414,7 +452,7 @@ def right_of(entry: dict[str, Any]) -> str:
 def granted() -> set[tuple[str, str]]:
     return {
         (it["metadata"]["name"], f"{verb} {name}" + (f".{rule['apiGroups'][0]}" if rule["apiGroups"][0] else ""))
-        for it in install_objects(InstallOptions())
+        for it in install_objects(OPTIONS)
         if it["kind"] in ("Role", "ClusterRole")
         for rule in it["rules"]
         for verb in rule["verbs"]

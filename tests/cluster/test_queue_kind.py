@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,39 +12,14 @@ from allhands.api.definitions import DEFINITIONS
 from allhands.api.volcano.queue import QUEUE
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
-from allhands.measure.processes import wait_until
 from allhands.runtime.installing import KINDS, install_kinds
-from tests.unit.server.background import Background
+from tests.kubectl import Kubectl, kubectl_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.controlplane import ControlPlane
-
-
-class Kubectl:
-    def __init__(self, binary: Path, config: Path, home: Path) -> None:
-        self.config = config
-        self._command = [str(binary), f"--kubeconfig={config}"]
-        self._environment = os.environ | {"HOME": str(home)}
-
-    def attempt(self, *arguments: str, manifest: dict[str, Any] | None = None) -> tuple[int, str]:
-        done = subprocess.run(
-            [*self._command, *arguments],
-            env=self._environment,
-            input=json.dumps(manifest) if manifest else "",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    def __call__(self, *arguments: str, manifest: dict[str, Any] | None = None) -> str:
-        code, output = self.attempt(*arguments, manifest=manifest)
-        assert code == 0, output
-        return output
 
 
 @pytest.fixture(scope="module", params=["real", "embedded"])
@@ -57,15 +30,8 @@ def kubectl(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Kubectl]:
     home = tmp_path_factory.mktemp("home")
-    if request.param == "real":
-        kubectl = Kubectl(real_tools / "kubectl", control_plane.kubeconfig, home)
+    with kubectl_at(request.param, control_plane, real_tools, home, KINDS) as kubectl:
         yield kubectl
-        # Others use this server too, and compare what it serves.
-        kubectl("delete", "crd", *(kind.name for kind in KINDS), "--wait=true", "--ignore-not-found")
-        wait_until(lambda: QUEUE.group not in kubectl("get", "--raw", "/apis"), 60, "the end of the kind")
-    else:
-        with Background(home / "server") as server:
-            yield Kubectl(real_tools / "kubectl", server.kubeconfig, home)
 
 
 @pytest.fixture(scope="module", autouse=True)

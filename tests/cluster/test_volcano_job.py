@@ -170,14 +170,20 @@ async def test_a_job_with_plugins_volumes_policies_and_commands_lives_to_its_end
         status = await played.reaches("Completed")
         assert status["succeeded"] == 4
         assert status["version"] == 1
-        noted = sorted(it.partition("-")[0] for it in status["controlledResources"])
-        assert noted == ["plugin", "plugin", "plugin", "volume"]
         await until("no group", lambda: _none_left(played))
+        await until("nothing left of plugins", lambda: _is_tidy(played))
+        noted = [it.partition("-")[0] for it in (await played.status())["controlledResources"]]
+        assert noted == ["volume"], "claims stay"
         assert not (await objects.list(COMMANDS, Query(namespace="default"))).items
 
 
 async def _none_left(played: Played) -> bool:
     return not await played.all(POD_GROUPS)
+
+
+async def _is_tidy(played: Played) -> bool:
+    left = [it for resource in (CONFIG_MAPS, NETWORK_POLICIES, SERVICES) for it in await played.all(resource)]
+    return not left and "plugin-svc" not in (await played.status())["controlledResources"]
 
 
 async def test_what_the_real_server_refuses_is_told_on_the_job_and_holds_up_no_other(

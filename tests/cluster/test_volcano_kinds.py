@@ -12,10 +12,8 @@ import pytest
 from allhands.api.volcano.kinds import VOLCANO_KINDS
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
-from allhands.measure.processes import wait_until
 from allhands.runtime.installing import install_kinds
-from tests.cluster.test_queue_kind import Kubectl
-from tests.unit.server.background import Background
+from tests.kubectl import Kubectl, kubectl_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,19 +33,9 @@ def kubectl(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Kubectl]:
     home = tmp_path_factory.mktemp("home")
-    if request.param == "real":
-        kubectl = Kubectl(real_tools / "kubectl", control_plane.kubeconfig, home)
+    with kubectl_at(request.param, control_plane, real_tools, home, VOLCANO_KINDS) as kubectl:
         asyncio.run(_install(kubectl))
         yield kubectl
-        # Others use this server too, and compare what it serves.
-        names = [it.name for it in VOLCANO_KINDS]
-        kubectl("delete", "crd", *names, "--wait=true", "--ignore-not-found")
-        wait_until(lambda: "volcano.sh" not in kubectl("get", "--raw", "/apis"), 60, "the end of the kinds")
-    else:
-        with Background(home / "server") as server:
-            kubectl = Kubectl(real_tools / "kubectl", server.kubeconfig, home)
-            asyncio.run(_install(kubectl))
-            yield kubectl
 
 
 async def _install(kubectl: Kubectl) -> None:
@@ -220,13 +208,7 @@ def test_explain_shows_our_fields_and_those_of_pods(kubectl: Kubectl) -> None:
     ],
     ids=lambda it: it if isinstance(it, str) else "",
 )
-def test_rules_over_several_fields_hold_without_a_webhook(
-    control_plane: ControlPlane, kubectl: Kubectl, manifest: Any, words: str
-) -> None:
-    """On the real server, which evaluates them; the embedded one has the functions of the webhook instead."""
+def test_rules_over_several_fields_hold_without_a_webhook(kubectl: Kubectl, manifest: Any, words: str) -> None:
     code, output = kubectl.attempt("create", "--validate=false", "-f", "-", manifest=manifest)
-    if kubectl.config == control_plane.kubeconfig:
-        assert code
-        assert words in output
-    else:
-        kubectl("delete", "-f", "-", manifest=manifest)
+    assert code
+    assert words in output

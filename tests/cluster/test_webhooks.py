@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
+from allhands.api.volcano.command import COMMAND
 from allhands.api.volcano.job import JOB
 from allhands.api.volcano.podgroup import POD_GROUP
 from allhands.api.volcano.queue import QUEUE
@@ -41,7 +42,7 @@ from allhands.server.webhooks.keyring import SECRETS, Keyring
 from allhands.server.webhooks.keys import Terms
 from allhands.server.webhooks.others import KnownObjects
 from tests.controlplane import ControlPlane
-from tests.manifests import NAMESPACES, PODS, pod
+from tests.manifests import CONFIG_MAPS, NAMESPACES, PODS, pod
 from tests.webhook_cluster import review
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ SPACE = "webhooks"
 SYSTEM = "webhooks-system"
 ACCOUNTS = Resource("", "v1", "serviceaccounts")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
 BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings")
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles")
 CLUSTER_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
@@ -240,6 +242,26 @@ async def test_nobody_gets_through_a_job_what_they_could_not_get_without(
         await eventually(asyncio.create_task(asyncio.sleep(0)), lambda: _is_created(bob, job("allowed", queue="vault")))
 
 
+async def test_nobody_closes_by_a_command_a_queue_that_they_may_not_change(
+    plane: ControlPlane, objects: KubeObjects, webhooks: asyncio.Task[None], tmp_path: Path
+) -> None:
+    del webhooks
+    made = (await objects.create(QUEUE.resource, queue("shared"))).manifest()
+    command = {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"generateName": "close-"},
+        "action": "CloseQueue",
+        "target": {"apiVersion": made["apiVersion"], "kind": "Queue", "name": "shared", "uid": made["metadata"]["uid"]},
+    }
+    commands = rule("bus.volcano.sh", "commands", "create")
+    async with await user(plane, objects, "mallory", tmp_path, commands) as mallory:
+        refusal = await refusal_of(mallory.create(COMMAND.resource, command, SPACE))
+        assert refusal.code == 403
+        assert 'may not update queues.scheduling.volcano.sh "shared"' in refusal.message
+    await objects.create(COMMAND.resource, command, SPACE)
+
+
 async def _is_created(who: KubeObjects, manifest: dict[str, Any]) -> bool:
     try:
         await who.create(JOB.resource, manifest, SPACE)
@@ -252,6 +274,7 @@ async def _is_created(who: KubeObjects, manifest: dict[str, Any]) -> bool:
 async def test_a_webhook_that_is_down_blocks_new_jobs_and_nothing_else(
     objects: KubeObjects, webhooks: asyncio.Task[None]
 ) -> None:
+    """volcano#2244, volcano#3734."""
     group = {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "metadata": {"name": "there"}, "spec": {}}
     await objects.create(POD_GROUP.resource, group, SPACE)
     await objects.create(JOB.resource, job("there"), SPACE)
@@ -264,7 +287,13 @@ async def test_a_webhook_that_is_down_blocks_new_jobs_and_nothing_else(
     await objects.create(PODS, pod("plain"), SPACE)
     named = {"name": "named", "annotations": {"allhands.dev/queue": "vault"}}
     await objects.create(PODS, {**pod("named"), "metadata": named}, SPACE)
-    await objects.create(JOB.resource, job("of-the-system"), SYSTEM)
+    for space in (SYSTEM, "kube-system"):
+        await objects.create(JOB.resource, job("of-the-system"), space)
+        await objects.create(PODS, {**pod("named"), "metadata": named}, space)
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    deployment = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    await objects.create(DEPLOYMENTS, {"metadata": {"name": "plain"}, "spec": deployment}, SPACE)
+    await objects.create(CONFIG_MAPS, {"metadata": {"name": "plain"}, "data": {"a": "b"}}, SPACE)
     # What is there can be written on and can go.
     await objects.patch(POD_GROUP.resource, "there", "merge", {"status": {"phase": "Running"}}, SPACE)
     await objects.patch(JOB.resource, "there", "merge", {"metadata": {"finalizers": ["a.b/c"]}}, SPACE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from allhands.compose.access_settings import AccessWish
 from tests.conformance.client import Server
 from tests.embedded import EmbeddedInThread
 
@@ -23,7 +24,7 @@ def real(control_plane: ControlPlane) -> Server:
 
 @pytest.fixture(scope="session")
 def embedded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedInThread(tmp_path_factory.mktemp("embedded")) as cluster:
+    with EmbeddedInThread(tmp_path_factory.mktemp("embedded"), AccessWish(rbac=True)) as cluster:
         yield cluster
 
 

@@ -22,8 +22,10 @@ class Exemption(msgspec.Struct, frozen=True):
     reason: str
 
 
+OWNERS: Final = "metadata.managedFields"
+
 EXCEPTIONS: Final = (
-    Exemption("*", "metadata.managedFields", "ours does not track field owners"),
+    Exemption("*", OWNERS, "ours tracks them from the first apply on; scenarios about apply do compare them"),
     Exemption("/version", "gitVersion", "ours adds its own version to the one whose API it speaks"),
     Exemption("/version", "gitCommit", "another build"),
     Exemption("/version", "gitTreeState", "another build"),
@@ -31,7 +33,7 @@ EXCEPTIONS: Final = (
     Exemption("/version", "goVersion", "ours is not written in Go"),
     Exemption("/version", "compiler", "ours is not written in Go"),
     Exemption("/version", "platform", "another machine"),
-    Exemption("/api", "subresources", "ours serves fewer parts of pods and service accounts, see below"),
+    Exemption("/api", "subresources", "ours serves fewer parts of pods, see below"),
     Exemption("/api", "serverAddressByClientCIDRs", "the address of the server itself"),
 )
 
@@ -41,6 +43,8 @@ READ_AS_EQUAL: Final = (
     ("`details.causes` of a patch that does not apply", "the real one keeps the reason to itself, ours says it"),
     ("the whole object, quoted in the refusal of a patch", "the real one sorts the fields that the patch touched"),
     ("the lines that differ, in a refused change of a spec", "the real one shows its internal Go types, ours the JSON"),
+    ("conflicts of an apply in another order", "the real one tells them in no order"),
+    ("owners of fields in another order", "they are sorted by the second in which they wrote"),
     ("the pod template shown in a refusal as immutable", "the real one shows its internal Go type, ours the JSON"),
 )
 """What is written differently and means the same: (what, why)."""
@@ -52,6 +56,7 @@ _SHOWN_TEMPLATE = re.compile(r"(spec\.template(?:\.spec)?: )?Invalid value: \{.*
 
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{6})?Z")
+_SIGNED_TOKEN = re.compile(r"^eyJ[\w-]+\.[\w-]+\.[\w-]+$")
 _AGE = re.compile(r"^(\d+[smhdy])+$")
 _VERSIONS_IN_TEXT = (
     re.compile(r"(too old resource version: \d+ \()(\d+)(\))"),
@@ -59,6 +64,7 @@ _VERSIONS_IN_TEXT = (
     re.compile(r"(does not match the ResourceVersion in record \()(\d+)(\))"),
     re.compile(r"(the ResourceVersion in the precondition \()(\d+)(\) does not match)"),
     re.compile(r'("resourceVersion":")(\d+)(")'),
+    re.compile(r"(\bresourceVersion:)(\d+)(\])"),
     re.compile(r'(\\"resourceVersion\\":\\")(\d+)(\\")'),
 )
 _GENERATED_SUFFIX_CHARS = 5
@@ -68,8 +74,10 @@ _RECENT = datetime.timedelta(days=1)
 class Normaliser:
     """Remembers, over one scenario on one server, which uid, version and generated name came first, second, third."""
 
-    def __init__(self, now: datetime.datetime) -> None:
+    def __init__(self, now: datetime.datetime, *, owners: bool = False) -> None:
+        """With `owners`, the owners of fields are compared too."""
         self._now = now
+        self._owners = owners
         self._uids: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         self._names: dict[str, str] = {}
@@ -77,7 +85,10 @@ class Normaliser:
 
     def __call__(self, body: Any, request_path: str) -> Any:
         skipped = [
-            row.field.split(".") for row in EXCEPTIONS if row.requests == "*" or _under(request_path, row.requests)
+            row.field.split(".")
+            for row in EXCEPTIONS
+            if (row.requests == "*" or _under(request_path, row.requests))
+            and not (self._owners and row.field == OWNERS)
         ]
         return self._value(body, (), skipped)
 
@@ -111,6 +122,8 @@ class Normaliser:
             if "uid" not in owner:
                 return "<version>"
             return self._versions.setdefault(value, f"<version {len(self._versions) + 1}>")
+        if key == "managedFields" and isinstance(value, list):
+            value = sorted(value, key=_owner)
         if key == "continue" and isinstance(value, str) and value:
             return "<continue>"
         return self._value(value, path, skipped)
@@ -127,6 +140,7 @@ class Normaliser:
             text = text.replace(name, placeholder)
         text = _UID.sub(lambda found: self._uids.setdefault(found[0], f"<uid {len(self._uids) + 1}>"), text)
         text = _TIME.sub(self._time, text)
+        text = _SIGNED_TOKEN.sub("<signed token>", text)
         for pattern in _VERSIONS_IN_TEXT:
             text = pattern.sub(r"\1<version>\3", text)
         text = _QUOTED_RESULT.sub(r'\1Invalid value: "<object>": ', text)
@@ -140,6 +154,10 @@ class Normaliser:
         if abs(time - self._now) > _RECENT:
             return found[0]
         return "<time with microseconds>" if found[2] else "<time>"
+
+
+def _owner(entry: dict[str, Any]) -> list[str]:
+    return [str(entry.get(part, "")) for part in ("operation", "manager", "apiVersion", "subresource")]
 
 
 def _without_field_owners(text: str) -> str:
@@ -163,6 +181,8 @@ def _refusal(status: dict[str, Any]) -> dict[str, Any]:
         return status
     if status.get("message") == _PATCH_REFUSED:
         return {**status, "details": {name: value for name, value in details.items() if name != "causes"}}
+    if any(cause.get("reason") == "FieldManagerConflict" for cause in causes):
+        causes = sorted(causes, key=lambda cause: (str(cause.get("message")), str(cause.get("field"))))
     once = [cause for index, cause in enumerate(causes) if cause not in causes[:index]]
     return {**status, "details": {**details, "causes": once}}
 

@@ -35,11 +35,11 @@ class Exchange(msgspec.Struct, frozen=True):
 class Run:
     """The state of one scenario on one server: saved values, open watches, what was seen so far."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, *, owners: bool = False) -> None:
         self._client = client
         self._known = {"ns": namespace}
         self._watches: dict[str, Watch] = {}
-        self._normalise = Normaliser(datetime.datetime.now(datetime.UTC))
+        self._normalise = Normaliser(datetime.datetime.now(datetime.UTC), owners=owners)
 
     def step(self, step: Step) -> Exchange:
         answer = self._perform(step)
@@ -106,14 +106,15 @@ class Run:
             headers["Content-Type"] = CONTENT_TYPES.get(step.type, step.type)
         tokens = {"good": f"Bearer {self._client.server.token}", "wrong": "Bearer wrong", "none": ""}
         if tokens.get(step.token, step.token):
-            headers["Authorization"] = tokens.get(step.token, step.token)
+            headers["Authorization"] = tokens.get(step.token, str(fill(step.token, self._known)))
+        headers |= {name: str(fill(value, self._known)) for name, value in step.headers.items()}
         return headers
 
 
 def run_scenario(scenario: Scenario, server: Server, namespace: str) -> Iterator[Exchange]:
     """Yields after each step, so that a reader sees how far it came."""
     with Client(server) as client:
-        run = Run(client, namespace)
+        run = Run(client, namespace, owners=scenario.owners)
         made = run.step(Step("POST /api/v1/namespaces", body={"metadata": {"name": "{ns}"}}))
         if made.answer.status != 201:
             message = f"{server.name} gives no namespace for the scenario: {made.answer}"

@@ -62,6 +62,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: str = "json"
     accept: str = "json"
     token: str = "good"
+    headers: dict[str, str] = {}
     want: int | None = None
     save: dict[str, str] = {}
     until: str | None = None
@@ -89,6 +90,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     steps: list[Step]
     topic: str = ""
+    owners: bool = False
+    """Whether the owners of fields are compared: its objects are made by applying, or begin without owners."""
 
 
 def load_scenarios(folder: Path = CASES) -> list[Scenario]:

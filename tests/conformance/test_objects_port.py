@@ -10,15 +10,18 @@ import msgspec
 import pytest
 
 from allhands.api.errors import StatusError
+from allhands.compose.embedded_data import stored
 from allhands.kube import kubeconfig
 from allhands.kube.objects import KubeObjects
 from allhands.ports import DeleteOptions, Objects, Query, WriteOptions
 from allhands.store import InProcessObjects, Store
+from allhands.store.admission import NO_WEBHOOKS
 from tests.doubles import CountingIds, ManualClock
 from tests.manifests import BUDGETS, CONFIG_MAPS, NAMESPACES, NODES, PODS, config_map, pod
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from allhands.compose.embedded import EmbeddedCluster
     from tests.controlplane import ControlPlane
@@ -41,9 +44,14 @@ class Home:
         return [msgspec.json.decode(item)["metadata"]["name"] for item in page.items]
 
 
-@pytest.fixture(params=["in process", "embedded", "real"])
-async def home(request: pytest.FixtureRequest) -> AsyncIterator[Home]:
+@pytest.fixture(params=["in process", "on disk", "embedded", "real"])
+async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Home]:
     namespace = f"port-{os.urandom(4).hex()}"
+    if request.param == "on disk":
+        async with stored(tmp_path, ManualClock(), CountingIds(), NO_WEBHOOKS, durable=True) as kept:
+            await kept.objects.create(NAMESPACES, {"metadata": {"name": namespace}})
+            yield Home(kept.objects, namespace)
+        return
     if request.param == "in process":
         objects: Objects = InProcessObjects(Store(ManualClock(), CountingIds()))
         await objects.create(NAMESPACES, {"metadata": {"name": namespace}})

@@ -40,7 +40,7 @@ MOST_SORTS = 14
 MOST_EQUAL = 4
 VERDICT_SECONDS = 0.3
 """A pod without a verdict until then fits nowhere, as a rule: then the scheduler says so on it."""
-MOST_ORDERS = 8
+MOST_ORDERS = 24
 CALM_LOOKS = 4
 REST_SECONDS = 60.0
 """How long our scheduler may take to place what fits."""
@@ -232,7 +232,8 @@ class WholeJudge(Judge):
 
         Binds that are under way together may arrive in another order than they were decided in. So one that does not
         fit yet is tried again after each that follows; and if some are left over, all that ever were come first another
-        time, and the others in any order.
+        time, with those that are equal to them (which of these came last may be what counts), and the others in any
+        order.
         """
         self._take_ours_away()
         chance = random.Random(len(bound))
@@ -244,8 +245,8 @@ class WholeJudge(Judge):
             if not problems:
                 break
             self._delete_each(self._placed)
-            difficult |= problems.keys()
-            order = sorted(chance.sample(order, len(order)), key=lambda pod: _key(pod) not in difficult)
+            difficult |= {_sort(key) for key in problems}
+            order = sorted(chance.sample(order, len(order)), key=lambda pod: _sort(_key(pod)) not in difficult)
         return list(problems.items())
 
     def _replayed(self, order: Sequence[Manifest], by_name: dict[Key, Manifest]) -> dict[Key, str]:
@@ -301,6 +302,11 @@ class WholeJudge(Judge):
 
 def _key(pod: Manifest) -> Key:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _sort(key: Key) -> Key:
+    """What equal pods have in common: they differ in the last part of their names."""
+    return key[0], key[1].rpartition("-")[0]
 
 
 def _path(pod: Manifest) -> str:

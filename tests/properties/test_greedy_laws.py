@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,14 +12,17 @@ from hypothesis import strategies as st
 
 from allhands.core.calendar.elsewhere import OtherRoom
 from allhands.core.greedy import greedy_picks, on_few_nodes
+from allhands.core.in_turn import InTurn
 from allhands.core.policy import Policy
 from allhands.core.room import Room
 from allhands.core.scores.allocated import BinPack, LeastAllocated, MostAllocated
 from allhands.core.scores.balanced import Balanced
 from allhands.core.shapes import ShapeState
+from allhands.core.snapshot import GroupEntry, Members, PodRef
 from allhands.core.world import World
 from allhands.model.node import Node
 from allhands.model.pod import Pod
+from allhands.model.podgroup import PodGroup, Slot
 from allhands.model.resources import ResourceVector
 from allhands.model.shape import PodShape
 from tests.depth import examples
@@ -156,8 +160,11 @@ def _many_alike(chance: random.Random, least: int) -> Room:
     return Room(world.snapshot().columns)
 
 
-def _plain_state(chance: random.Random, room: Room, policy: Policy) -> ShapeState:
-    requests = {"cpu": chance.choice((500, 1000, 1001)), "memory": chance.choice((0, 1 << 30))}
+def _plain_state(
+    chance: random.Random, room: Room, policy: Policy, requests: dict[str, int] | None = None
+) -> ShapeState:
+    if requests is None:
+        requests = {"cpu": chance.choice((500, 1000, 1001)), "memory": chance.choice((0, 1 << 30))}
     shape = PodShape.of(Pod("default", "pod", requests=ResourceVector.of(requests)), None)
     state = ShapeState(shape, room.columns.request(shape.requests), room, policy)
     state.set_static(np.ones(len(room.columns), dtype=np.bool_), chance.choice((0, 7)))
@@ -214,3 +221,37 @@ def test_gangs_of_several_shapes_in_turn_go_where_they_go_without_classes(policy
             room.take(state.request, picks)
         else:
             state.refuse_picks()
+
+
+def _some_requests(chance: random.Random, *, alike: bool) -> dict[str, int]:
+    """Alike in what they ask for, though not in how much, or not even in that."""
+    cpus, memories = (50, 90, 130, 300, 1000), (1 << 26, 1 << 27, (1 << 27) + 1, 1 << 30)
+    least = 1 if alike else 0
+    return {"cpu": chance.choice((*cpus, least)), "memory": chance.choice((*memories, least))}
+
+
+def _the_next(line: list[ShapeState], most: int) -> list[GroupEntry]:
+    group, ref = PodGroup("default", "group", "queue"), PodRef("default/pod", "uid")
+    return [GroupEntry(group, pending=(Members(Slot("", ""), state.shape, (ref,)),)) for state in line[:most]]
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@settings(max_examples=examples(20))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_pods_of_many_shapes_in_turn_go_where_each_would_go_alone(policy: Policy, seed: int) -> None:
+    """Whoever is said to come next, whoever does, and whatever happens in between."""
+    chance = random.Random(seed)
+    room = _many_alike(chance, 256)
+    alike, number = chance.random() < 0.8, chance.randint(2, 9)
+    states = [_plain_state(chance, room, policy, _some_requests(chance, alike=alike)) for _ in range(number)]
+    line = [chance.choice(states) for _ in range(120)] if chance.random() < 0.5 else states * 15
+    in_turn, wrong, odd = InTurn(room), chance.choice((0.0, 0.0, 0.1)), chance.choice((0.0, 0.05))
+    for place, said in enumerate(line):
+        in_turn.upcoming = partial(_the_next, line[place + 1 :])
+        state = said if chance.random() >= wrong else chance.choice(states)
+        row = in_turn.row_for(state)
+        picks = state.picks(room, 1) if row < 0 else [row]
+        assert picks == greedy_picks(*_without_classes(state, room, policy), 1, None)
+        room.take(state.request, picks)
+        if chance.random() < odd:
+            room.take(state.request, [chance.randrange(len(room.columns))], chance.choice((1, -1)))

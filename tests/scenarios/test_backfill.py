@@ -270,6 +270,12 @@ def test_after_a_set_wait_nodes_are_emptied_for_a_big_group_and_it_starts_there(
     assert cluster.where("big") == ["c", "d"]
 
 
+@pytest.mark.parametrize(("wait", "is_drained"), [(100, True), (101, False), (None, False)])
+def test_a_group_that_says_how_long_it_may_wait_is_drained_for_then(wait: int | None, is_drained: bool) -> None:
+    cluster = crowded().gang("big", 2, cpu=4, group={"created_at_seconds": BEGIN - 100, "max_wait_seconds": wait})
+    assert bool(cluster.decide().holds) is is_drained
+
+
 def test_nodes_are_emptied_where_the_fewest_groups_must_end() -> None:
     cluster = crowded().gang("big", 1, cpu=4, group={"created_at_seconds": BEGIN - 300})
     (hold,) = cluster.decide().holds

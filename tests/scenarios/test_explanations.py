@@ -49,7 +49,8 @@ CASES = [
         {"count": 3, "cpu": 1, "gpu": 1},
         Reason.GROUP_NEVER_FITS,
         "2 of the 3 pods fit now; example.com/gpu is short by 1. "
-        "With every other group gone, there would still be no room for its 3 pods together.",
+        "It asks for 3 example.com/gpu in all, and all nodes together have 2: "
+        "it can never start on these nodes.",
     ),
     Case(
         "who selects no node is told of how many",
@@ -214,3 +215,89 @@ def test_who_is_evicted_by_share_hears_that_it_was_reclaimed() -> None:
     assert len(evicted) == 2
     assert {it.reason(name) for name in evicted} == {Reason.RECLAIMED}
     assert {evict.why.reason for evict in it.plan.evictions} == {Reason.RECLAIMED}
+
+
+# -- who can never start is told so, and nobody waits for it
+
+
+def racks() -> Cluster:
+    """Two racks of two nodes with four cores each."""
+    it = Cluster("a0 a1 b0 b1").domain("hall", tier=2, tier_name="hall")
+    return it.domain("a", "a0 a1", "hall", tier_name="rack").domain("b", "b0 b1", "hall", tier_name="rack")
+
+
+def test_a_gang_that_no_rack_could_hold_is_told_so_although_its_queue_refuses_it_first() -> None:
+    it = racks().know(Queue("q", quotas=(cpu(capability=16),)), Queue("other", quotas=(cpu(guarantee=4),)))
+    it.gang("runs", 2, cpu=4, on="a0 a1", group={"expected_duration_seconds": 50})
+    it.gang("huge", 3, cpu=4, members=SubGroup(min_count=3, topology=RACK)).gang("next", 3, cpu=4)
+    it.step()
+    assert it.why("huge") == (
+        'Its 3 pods must be in one domain of tier 1 (rack), and the largest of 2, "a", holds 2 of them when it is '
+        "empty: it can never start on these nodes."
+    )
+    assert it.reason("huge") is Reason.GROUP_NEVER_FITS
+    waits = {wait.group: wait.expected_start_seconds for wait in it.plans[-1].waits}
+    assert waits["default/huge"] is None
+    assert waits["default/next"] == BEGIN + 50
+
+
+def test_a_gang_that_no_rack_could_hold_is_told_of_the_largest_although_there_is_no_room_now_either() -> None:
+    it = racks().gang("huge", 3, cpu=4, members=SubGroup(min_count=3, topology=RACK))
+    it.step()
+    assert it.why("huge") == (
+        "No domain of tier 1 has room for 3 pods; the best of 2 holds 2. "
+        'Its 3 pods must be in one domain of tier 1 (rack), and the largest of 2, "a", holds 2 of them when it is '
+        "empty: it can never start on these nodes."
+    )
+
+
+def test_a_sub_group_that_no_rack_could_hold_is_named() -> None:
+    parts = (SubGroup("p/0", min_count=1, topology=RACK), SubGroup("p/1", min_count=3, topology=RACK))
+    it = racks().know(Queue("q", quotas=(cpu(capability=4),)))
+    it.gang("g", 4, cpu=4, parts="p/0 p/1 p/1 p/1", members=SubGroup(children=parts))
+    it.step()
+    assert it.why("g").startswith(
+        'The 3 pods of sub-group "p/1" must be in one domain of tier 1 (rack), and the largest of 2, "a", holds 2'
+    )
+
+
+def test_a_gang_that_all_nodes_together_could_not_hold_is_told_so_although_its_queue_refuses_it_first() -> None:
+    it = Cluster("n1 n2").know(Queue("q", quotas=(cpu(capability=8),))).gang("runs", 1, cpu=4, on="n1")
+    it.gang("huge", 3, cpu=3)
+    it.step()
+    assert it.why("huge") == (
+        "It asks for 9 cpu in all, and all nodes together have 8: it can never start on these nodes."
+    )
+
+
+def test_a_gang_that_its_quota_could_never_allow_is_told_so_and_who_could_is_not() -> None:
+    it = Cluster("n1 n2").know(Queue("q", quotas=(cpu(capability=5),))).gang("runs", 1, cpu=2, on="n1")
+    it.gang("much", 6, cpu=1).gang("fine", 5, cpu=1)
+    it.step()
+    assert it.why("much") == (
+        'Queue "q" uses 2 of its capability of 5 cpu; the group asks for 6. '
+        "It can never start with these quotas, even if nothing else ran."
+    )
+    assert "never" not in it.why("fine")
+    explanations = {wait.group: wait.explanation for wait in it.plans[-1].waits}
+    assert explanations["default/much"].is_never
+    assert not explanations["default/fine"].is_never
+
+
+def test_who_holds_it_back_is_named() -> None:
+    it = Cluster("n1 n2").know(Queue("q"), Queue("other", quotas=(cpu(guarantee=3),)))
+    it.gang("runs", 1, cpu=3, on="n1").gang("g", 3, cpu=1)
+    it.step()
+    assert it.why("g") == (
+        'Queue "q" uses 3 cpu and deserves 0; the group asks for 3, but 3 cpu are kept free for queue "other" '
+        "(guarantee 3)."
+    )
+    assert it.reason("g") is Reason.QUEUE_OVER_DESERVED
+
+
+def test_what_another_queue_gives_back_may_be_waited_for_too() -> None:
+    it = Cluster("n1 n2").know(Queue("q"), Queue("other", quotas=(cpu(guarantee=3),)), Queue("third"))
+    it.gang("runs", 1, cpu=3, on="n1", queue="third", group={"expected_duration_seconds": 50}).gang("g", 3, cpu=1)
+    it.step()
+    assert it.reason("g") is Reason.QUEUE_OVER_DESERVED
+    assert it.plans[-1].waits[0].expected_start_seconds == BEGIN + 50

@@ -39,7 +39,7 @@ WHOLE_OR_NOT_AT_ALL = [
         0,
         Reason.GROUP_NEVER_FITS,
         "3 of the 4 pods fit now; cpu is short by 3. "
-        "With every other group gone, there would still be no room for its 4 pods together.",
+        "Empty nodes hold 3 of its 4 pods: it can never start on these nodes.",
     ),
     Case("an elastic gang starts with its minimum and what else fits", gang(20, minimum=2), 12),
     Case(
@@ -346,3 +346,36 @@ def test_an_elastic_gang_that_is_evicted_for_another_does_not_grow_in_the_same_c
     assert not plan.starts
     it.settle()
     assert (it.running("elastic"), it.running("urgent"), it.evicted) == (0, 1, ["elastic-0"])
+
+
+def _first_placed(cluster: Cluster) -> list[str]:
+    return sorted(bind.pod.partition("/")[2] for start in cluster.settle().plans[0].starts for bind in start.binds)
+
+
+def test_members_of_a_higher_priority_come_first() -> None:
+    cluster = Cluster("a", cpu=3).gang("job", 0, minimum=3)
+    cluster.more("job", 3, tasks="helper helper helper").more("job", 3, tasks="leader leader leader", priority=100)
+    assert _first_placed(cluster) == ["job-3", "job-4", "job-5"]
+
+
+def test_members_with_a_higher_rank_come_first() -> None:
+    """Whatever their priorities; and nobody outside of the group is outranked by it."""
+    cluster = Cluster("a", cpu=3).gang("job", 0, minimum=3)
+    cluster.more("job", 3, priority=100, rank=1).more("job", 3, priority=0, rank=2)
+    assert _first_placed(cluster) == ["job-3", "job-4", "job-5"]
+    cluster = Cluster("a", cpu=3).gang("first", 3).gang("second", 0, minimum=3)
+    cluster.more("second", 3, rank=2**31 - 1)
+    assert _first_placed(cluster) == ["first-0", "first-1", "first-2"]
+
+
+def test_above_the_minimum_too_members_of_a_higher_priority_come_first() -> None:
+    cluster = Cluster("a", cpu=3).gang("job", 0, minimum=1)
+    cluster.more("job", 2).more("job", 2, priority=7)
+    assert _first_placed(cluster) == ["job-0", "job-2", "job-3"]
+
+
+def test_what_a_gang_must_have_comes_before_what_is_more_important() -> None:
+    members = SubGroup(min_count=3, task_minimums=(TaskMinimum("helper", 2),))
+    cluster = Cluster("a", cpu=3).gang("job", 0, members=members)
+    cluster.more("job", 3, tasks="helper helper helper").more("job", 3, tasks="leader leader leader", priority=100)
+    assert _first_placed(cluster) == ["job-0", "job-1", "job-3"]

@@ -30,7 +30,10 @@ def runs(it: Cluster) -> list[int]:
 def test_a_cap_lowered_below_use_kills_nothing_and_starts_nothing() -> None:
     it = busy().know(Queue("q", quotas=(cpu(capability=1),))).settle()
     assert runs(it) == [2, 2, 0]
-    assert it.why("three") == 'Queue "q" uses 4 of its capability of 1 cpu; the group asks for 2.'
+    assert it.why("three") == (
+        'Queue "q" uses 4 of its capability of 1 cpu; the group asks for 2. '
+        "It can never start with these quotas, even if nothing else ran."
+    )
     assert it.evicted == []
     it.finish("one").finish("two").settle()
     assert runs(it) == [0, 0, 0]

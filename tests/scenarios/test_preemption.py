@@ -275,6 +275,7 @@ def test_a_gang_that_its_budget_does_not_let_go_whole_stays_whole() -> None:
     it.gang("watcher", 1, shape=WATCHER, gpu=1000)
     it.gang("low", 2, on=["n000", "n001"], gpu=4, group=LOW, shape=WATCHED).gang("high", 1, gpu=4, group=HIGH)
     assert it.run(LONG).evicted == []
+    assert "No room can be made: only a part of 1 gang may go by their disruption budgets." in why(it.plans[0], "high")
 
 
 # -- where

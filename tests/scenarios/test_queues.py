@@ -40,6 +40,16 @@ def test_in_a_strict_queue_nobody_passes_the_first() -> None:
     assert (it.running("big"), it.running("small"), it.running("smaller")) == (2, 1, 1)
 
 
+def test_in_a_strict_queue_those_behind_one_who_can_never_start_are_told_who_that_is() -> None:
+    it = Cluster("n1 n2").know(Queue("q", order=STRICT)).gang("huge", 3, cpu=4).gang("small", 1).settle()
+    assert it.running("small") == 0
+    assert it.wait("huge").explanation.is_never
+    assert it.why("small") == (
+        'The group is number 2 of 2 in queue "q". '
+        'The first of them, "default/huge", can never start as things are, and nobody passes it in this queue.'
+    )
+
+
 def test_a_strict_queue_does_not_hold_up_other_queues() -> None:
     it = Cluster("n1").know(Queue("strict", order=STRICT), Queue("other"))
     it.gang("big", 2, cpu=3, queue="strict").gang("stuck", 1, queue="strict").gang("free", 1, queue="other").settle()

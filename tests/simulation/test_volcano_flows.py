@@ -15,7 +15,7 @@ from allhands.compose.simulated import simulate
 from allhands.lifecycle.job_flow.documents import FLOWS, JOBS, TEMPLATES
 from allhands.lifecycle.volcano_cron_job import VOLCANO
 from allhands.ports import Query
-from allhands.sim.faults import CrashAt
+from tests.crashing import crashed_at_every
 from tests.volcano_jobs import job, task
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from allhands.api.document import Manifest
     from allhands.compose.simulated import SimulatedCluster
+    from allhands.sim.faults import CrashAt
 
 PLAIN_JOBS = Resource("batch", "v1", "jobs")
 
@@ -130,10 +131,7 @@ def test_a_flow_whose_controllers_die_at_any_write_makes_each_job_once() -> None
 
         return simulate(story)
 
-    write = 1
-    while run(CrashAt(write, takes_effect=write % 2 == 0)):
-        write += 11
-    assert write > 40
+    assert crashed_at_every(11, run) > 40
 
 
 def test_a_flow_that_is_deleted_in_the_middle_leaves_nothing_behind() -> None:

@@ -12,15 +12,18 @@ from allhands.api.volcano.queue import QUEUE
 from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.compose.simulated import simulate
 from allhands.lifecycle.command import COMMANDS
+from allhands.lifecycle.resource_quota import QUOTAS
 from allhands.lifecycle.volcano_job import JOBS, POD_GROUPS, PODS
-from allhands.lifecycle.volcano_job.plugins.beside import CONFIG_MAPS, SECRETS, SERVICES
-from allhands.ports import Query
-from allhands.sim.faults import CrashAt
+from allhands.lifecycle.volcano_job.plugins.beside import CONFIG_MAPS, NETWORK_POLICIES, SECRETS, SERVICES
+from allhands.ports import DeleteOptions, Query
+from tests.crashing import crashed_at_every
+from tests.manifests import NODES, PRIORITY_CLASSES
 from tests.volcano_jobs import command, job, policy, task
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.compose.simulated import SimulatedCluster
+    from allhands.sim.faults import CrashAt
 
 
 async def nodes(cluster: SimulatedCluster, count: int, cpu: int = 4) -> None:
@@ -194,6 +197,11 @@ def test_pods_of_a_job_with_plugins_find_each_other() -> None:
         hosts = (await cluster.objects.get(CONFIG_MAPS, "train-svc", "default")).manifest()["data"]
         assert "train-worker-2" in hosts["worker.host"]
         await reaches(cluster, "train", "Completed", 200)
+        await asyncio.sleep(10)
+        for resource in (SERVICES, CONFIG_MAPS, NETWORK_POLICIES):
+            left = await cluster.objects.list(resource, Query(namespace="default"))
+            assert [it for it in left.items if b"train" in it] == [], "what plugins made goes at the end"
+        assert not (await found(cluster, "train"))["status"].get("controlledResources")
 
     simulate(story)
 
@@ -247,10 +255,7 @@ def test_after_a_crash_at_any_write_all_jobs_end(part: str) -> None:
 
         return simulate(story)
 
-    write = 1
-    while run(CrashAt(write, takes_effect=write % 2 == 0)):
-        write += 11
-    assert write > 12
+    assert crashed_at_every(11, run) > 12
 
 
 def test_a_job_that_has_ended_is_counted_in_its_own_queue() -> None:
@@ -265,5 +270,79 @@ def test_a_job_that_has_ended_is_counted_in_its_own_queue() -> None:
             for name in ("blue", "default")
         ]
         assert counts == [1, 0]
+
+    simulate(story)
+
+
+def test_after_a_crash_at_any_write_time_outs_of_policies_end_as_if_there_was_none() -> None:
+    """Every seventh write of the controllers. Evicted pods leave no trace but what the controllers have noted."""
+
+    def run(crash: CrashAt) -> bool:
+        async def story(cluster: SimulatedCluster) -> bool:
+            controllers = cluster.parts["controllers"]
+            controllers.crash_at(crash)
+            await nodes(cluster, 1)
+            for name, event in (("evicted", "PodEvicted"), ("updated", "JobUpdated")):
+                policies = [policy("TerminateJob", event, timeout="2m")]
+                await submit(cluster, job(name, task("worker", 2, seconds=9000), policies=policies, minAvailable=2))
+            for name in ("evicted", "updated"):
+                await reaches(cluster, name, "Running", 100)
+            await cluster.objects.patch(NODES, "node-0", "merge", {"spec": {"unschedulable": True}})
+            await cluster.objects.delete(PODS, "evicted-worker-1", "default", DeleteOptions(grace_seconds=0))
+            await cluster.objects.patch(JOBS, "updated", "merge", {"spec": {"minAvailable": 1}}, "default")
+            await asyncio.sleep(110)
+            assert {await phase_of(cluster, name) for name in ("evicted", "updated")} <= {"Pending", "Running"}
+            for name in ("evicted", "updated"):
+                await reaches(cluster, name, "Terminated", 100)
+            return controllers.incarnations > 1
+
+        return simulate(story)
+
+    assert crashed_at_every(7, run) > 12
+
+
+def test_a_job_that_a_quota_of_its_namespace_would_refuse_waits_whole_says_why_and_lets_others_run() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        hard = {"hard": {"requests.cpu": "4", "pods": "10"}}
+        await cluster.objects.create(QUOTAS, {"metadata": {"name": "ours"}, "spec": hard}, "default")
+        await asyncio.sleep(5)
+        await submit(cluster, job("first", task("worker", 3, seconds=60)))
+        await reaches(cluster, "first", "Running", 60)
+        await submit(cluster, job("second", task("worker", 2, seconds=10)))
+        await submit(cluster, job("third", task("worker", 1, seconds=10)))
+        await reaches(cluster, "third", "Completed", 40)
+        waiting = (await found(cluster, "second"))["status"]["state"]
+        assert waiting["phase"] == "Pending"
+        assert 'ResourceQuota "ours" of its namespace allows 4 requests.cpu, of which' in waiting["message"]
+        assert not await pods_of(cluster, "second")
+        await reaches(cluster, "second", "Completed", 200)
+        await submit(cluster, job("never", task("worker", 5, seconds=10)))
+        await asyncio.sleep(20)
+        assert "It can never start with these quotas" in (await found(cluster, "never"))["status"]["state"]["message"]
+
+    simulate(story)
+
+
+@pytest.mark.parametrize(
+    ("budget", "least"),
+    [({}, 1), ({"volcano.sh/jdb-min-available": "3"}, 3), ({"volcano.sh/jdb-max-unavailable": "25%"}, 3)],
+    ids=["no budget", "a minimum", "a part that may be missing"],
+)
+def test_a_job_says_how_many_of_its_pods_may_be_preempted(budget: dict[str, str], least: int) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 1)
+        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        await cluster.objects.create(PRIORITY_CLASSES, {**head, "metadata": {"name": "urgent"}, "value": 1000})
+        elastic = job("elastic", task("worker", 4, seconds=9000, minAvailable=1), minAvailable=1)
+        elastic["metadata"]["annotations"] = budget
+        await submit(cluster, elastic)
+        await reaches(cluster, "elastic", "Running", 30)
+        await asyncio.sleep(10)
+        for number in range(3):
+            await submit(cluster, job(f"urgent-{number}", task("w", 1, seconds=9000), priorityClassName="urgent"))
+        await asyncio.sleep(200)
+        running = [it for it in await pods_of(cluster, "elastic") if it["status"].get("phase") == "Running"]
+        assert len(running) == least
 
     simulate(story)

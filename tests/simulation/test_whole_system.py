@@ -14,7 +14,8 @@ from allhands.compose.nodes import NodeSize, add_node, node_manifest
 from allhands.compose.simulated import simulate
 from allhands.ports import Query
 from allhands.sim.faults import CrashAt, Faults
-from tests.manifests import JOBS, PODS, PRIORITY_CLASSES
+from tests.crashing import crashed_at_every
+from tests.manifests import JOBS, NODES, PODS, PRIORITY_CLASSES
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -92,6 +93,31 @@ def test_gangs_that_do_not_fit_together_run_one_after_the_other() -> None:
     simulate(story)
 
 
+@pytest.mark.parametrize("hours", [1, -1], ids=["forward", "backward"])
+def test_a_clock_that_jumps_by_an_hour_expires_nobody_and_stops_nothing(hours: int) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await nodes(cluster, 2)
+        await submit(cluster, "running", 6, seconds=120)
+        await submit(cluster, "waiting", 6)
+        await asyncio.sleep(30)
+        uids = {it["metadata"]["uid"] for it in await pods_of(cluster, "running")}
+        cluster.clock.jump(hours * 3600)
+        for _ in range(30):
+            await asyncio.sleep(3)
+            for raw in (await cluster.objects.list(NODES)).items:
+                node = msgspec.json.decode(raw)
+                ready = next(it["status"] for it in node["status"]["conditions"] if it["type"] == "Ready")
+                assert ready == "True", "a node that renews its lease is well, whatever the time is"
+                assert not node["spec"].get("taints")
+        assert {it["metadata"]["uid"] for it in await pods_of(cluster, "running")} == uids, "nobody was made anew"
+        await end_of(cluster, "running", "waiting", within_seconds=300)
+        cluster.clock.jump(-hours * 3600)
+        await submit(cluster, "later", 6)
+        await end_of(cluster, "later", within_seconds=120)
+
+    simulate(story)
+
+
 def test_a_node_dies_under_a_gang_and_the_gang_runs_to_its_end_elsewhere() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         await nodes(cluster, 3, cpu=2)
@@ -158,10 +184,7 @@ def test_after_a_crash_at_any_write_all_jobs_end(part: str) -> None:
 
         return simulate(story)
 
-    write = 1
-    while run(CrashAt(write, takes_effect=write % 2 == 0)):
-        write += 3
-    assert write > 7
+    assert crashed_at_every(3, run) > 7
 
 
 def test_a_rival_scheduler_on_the_same_nodes_costs_time_and_breaks_nothing() -> None:

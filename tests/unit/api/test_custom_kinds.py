@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from allhands.api.builtin.definition_schemas import validate_schema
 from allhands.api.builtin.definitions import RULES, established_status
-from allhands.api.custom import kinds_of, scale_paths
-from allhands.api.kinds import Resource
+from allhands.api.custom import kinds_of
+from allhands.api.kinds import Resource, ScalePlaces
 from allhands.api.schema.formats import format_check
 from allhands.api.schema.goregex import searcher, why_not
 from allhands.api.schema.numeric import go_float
@@ -162,9 +162,10 @@ def test_the_paths_of_a_scale_are_told() -> None:
     scaled = definition()
     scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
     scaled["spec"]["versions"][0]["subresources"] = {"scale": scale}
-    assert scale_paths(scaled, "v2") == scale
-    assert scale_paths(scaled, "v1") is None
     (kind, _) = kinds_of(scaled)
+    scales = dict(kind.scales)
+    assert scales.pop(kind.api_version) == ScalePlaces(("spec", "n"), ("status", "n"))
+    assert set(scales.values()) == {None}
     errors = kind.rules.validate_create({"spec": {"n": -1}})
     assert [str(error) for error in errors] == [".spec.n: Invalid value: -1: should be a non-negative integer"]
 

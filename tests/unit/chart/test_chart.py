@@ -42,6 +42,10 @@ SAME: dict[str, tuple[list[str], dict[str, Any]]] = {
             "metricsSecret": "opener",
         },
     ),
+    "webhooks, and pods that were written for Volcano": (
+        ["--webhooks", "--namespace=elsewhere", "--scheduler-name=allhands", "--scheduler-name=volcano"],
+        {"webhooks": {"enabled": True}, "namespace": "elsewhere", "schedulerNames": ["allhands", "volcano"]},
+    ),
     "an image by digest alone": ([f"--image=allhands@{DIGEST}"], {"image": {"digest": DIGEST}}),
 }
 
@@ -100,6 +104,7 @@ def test_a_policy_is_the_same_too(helm: Helm, tmp_path: Path) -> None:
 def test_it_is_well_formed(helm: Helm) -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), "--set=policy=x,metricsSecret=y")
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), "--set=webhooks.enabled=true")
 
 
 def test_a_release_in_our_namespace_makes_no_namespace_of_its_own(helm: Helm) -> None:
@@ -111,6 +116,12 @@ def test_what_can_be_left_out_is_left_out(helm: Helm) -> None:
     left = by_name(helm.rendered("--set=kinds.install=false,networkPolicy.enabled=false,criticalPodsQuota=false"))
     kinds = {it["kind"] for it in left.values()}
     assert not kinds & {"CustomResourceDefinition", "NetworkPolicy", "ResourceQuota"}
+
+
+def test_pods_that_name_a_queue_may_be_made_to_wait_for_an_answer(helm: Helm) -> None:
+    strict = by_name(helm.rendered("--set=webhooks.enabled=true,webhooks.queuedPodsFailurePolicy=Fail"))
+    kind = "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration allhands-webhooks"
+    assert [it["failurePolicy"] for it in strict[kind]["webhooks"]] == ["Fail", "Fail"]
 
 
 def test_where_pods_may_run_is_passed_on(helm: Helm, tmp_path: Path) -> None:
@@ -142,6 +153,9 @@ def test_where_pods_may_run_is_passed_on(helm: Helm, tmp_path: Path) -> None:
         ("schedulerNames={a_b}", "/schedulerNames/0"),
         ("networkPolicy.apiServerPorts={70000}", "/networkPolicy/apiServerPorts/0"),
         ("scheduler.resource=1", "resource"),
+        ("webhooks.enabled=perhaps", "/webhooks/enabled"),
+        ("webhooks.queuedPodsFailurePolicy=Refuse", "/webhooks/queuedPodsFailurePolicy"),
+        ("webhooks.replicas=2", "replicas"),
     ],
 )
 def test_wrong_values_are_refused_with_their_path(helm: Helm, setting: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""`allhands bench api`, `bench kwok` and `bench latency` before anything starts: wrong usage, and no binaries."""
+"""`allhands bench api`, `jobs`, `kwok` and `latency` before anything starts: wrong usage, and no binaries."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         (["api", "--nodes", "10"], "10000x1, 500x20, 20x500, 1x10000: more pods than fit on 10 nodes, which hold 160"),
         (["api", "--schedulers", "mine"], "no scheduler named mine; there are null, kube-scheduler"),
         (["api", "--schedulers-from", "no/such/folder"], "no/such/folder: is not a folder"),
+        (["jobs", "--shapes", "500x20,many"], "--shapes: 'many' is not GROUPSxPODS, such as 500x20"),
+        (["jobs", "--sampled", "nothing.py,out"], "--sampled: 'nothing.py,out' is not PROGRAM,DIR with a program"),
+        (["jobs", "--nodes", "10"], "500x20: 10,000 pods do not fit on 10 nodes, which hold 160: add nodes"),
         (["kwok", "--schedulers", "mine"], "no scheduler named mine; there are null, kube-scheduler"),
         (["latency", "--schedulers", "mine"], "no scheduler named mine; there are null, kube-scheduler"),
         (["latency", "--nodes", "1"], "200 pods do not fit on 1 nodes, which hold 16: add nodes"),
@@ -31,7 +34,7 @@ def test_wrong_usage_is_told_before_anything_starts(arguments: list[str], compla
     assert complaint in shown.stderr
 
 
-@pytest.mark.parametrize("name", ["api", "kwok", "latency"])
+@pytest.mark.parametrize("name", ["api", "jobs", "kwok", "latency"])
 def test_without_binaries_it_says_what_builds_them(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLHANDS_TOOLS", str(tmp_path))
     shown = CliRunner().invoke(root, ["bench", name])

@@ -166,7 +166,8 @@ def test_a_long_start_can_be_ended(tmp_path: Path) -> None:
         process.wait(timeout=2)
     process.send_signal(signal.SIGINT)
     shown, complaints = process.communicate(timeout=60)
-    assert (process.returncode, shown, complaints.strip()) == (1, "", "Aborted!")
+    assert (process.returncode, shown) == (130, "")
+    assert complaints in ("", "Stopped before it was ready.\n")
 
 
 def test_a_data_folder_serves_one_cluster_at_a_time(tmp_path: Path) -> None:

@@ -113,6 +113,14 @@ def test_who_has_to_leave_waits_again_and_both_runs_count() -> None:
     assert kept.where("train") == "rack-b"
 
 
+def test_why_it_had_to_leave_is_said_once_if_it_is_also_why_it_waits() -> None:
+    kept = history()
+    kept.see(Picture(jobs=[job()], events=[preempted("train-0")]), 2.0)
+    told = kept.jobs["train"]
+    told.reasons["Reclaimed"] = told.eviction
+    assert told.why() == told.eviction
+
+
 def test_what_the_scheduler_says_is_told_once_in_its_words() -> None:
     kept = history()
     said = "No room."

@@ -30,6 +30,7 @@ PEOPLE = (
     "submit",
     "jobs",
     "queues",
+    "flows",
     "explain",
     "top",
     "topology",

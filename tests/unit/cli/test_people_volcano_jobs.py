@@ -87,7 +87,7 @@ def test_one_is_put_by_brought_back_and_begun_anew(cluster: RunningCluster) -> N
     assert ask(cluster, "suspend", "vcjob/train").output == "job.batch.volcano.sh/train is being suspended\n"
     cluster.until(JOBS, "train", is_in("Aborted"))
     assert ask(cluster, "abort", "vcjob/train").output == "job.batch.volcano.sh/train is Aborted already\n"
-    assert "It is suspended." in ask(cluster, "jobs").output
+    assert "It is suspended: Command train-abortjob-" in ask(cluster, "jobs", "-o", "wide").output
     assert ask(cluster, "resume", "vcjob/train").output == "job.batch.volcano.sh/train is being resumed\n"
     cluster.until(JOBS, "train", is_in("Running"))
     assert ask(cluster, "resume", "vcjob/train").output == "job.batch.volcano.sh/train is not suspended\n"
@@ -125,6 +125,23 @@ def test_a_queue_is_closed_and_opened(cluster: RunningCluster) -> None:
     assert ask(cluster, "queue", "open", "blue").output == f"{full} is being opened\n"
     cluster.until(QUEUES, "blue", lambda it: it["status"]["state"] == "Open", "")
     assert cluster.call(cluster.cluster.objects.list(COMMANDS)).items == []
+
+
+def test_a_queue_below_a_closed_one_is_not_opened_and_it_is_said(cluster: RunningCluster) -> None:
+    above, below = "queue.scheduling.volcano.sh/upper", "queue.scheduling.volcano.sh/lower"
+    for name, spec in (("upper", {}), ("lower", {"parent": "upper"})):
+        cluster.create(QUEUES, {"metadata": {"name": name}, "spec": spec})
+    assert ask(cluster, "queue", "close", "upper").output == f"{above} is being closed\n"
+    for name in ("upper", "lower"):
+        cluster.until(QUEUES, name, lambda it: it["status"]["state"] == "Closed", "")
+    said = f"Error: {below} cannot be opened: the queue upper above it is Closed; open that one first\n"
+    for refused in (
+        ask(cluster, "queue", "open", "lower"),
+        ask_vcctl(cluster, "queue", "operate", "-n", "lower", "-a", "open"),
+    ):
+        assert (refused.exit_code, refused.output) == (1, said)
+    assert ask(cluster, "queue", "open", "upper").output == f"{above} is being opened\n"
+    cluster.until(QUEUES, "lower", lambda it: it["status"]["state"] == "Open", "")
 
 
 def test_options_of_submit_are_fields_of_a_volcano_job(cluster: RunningCluster) -> None:

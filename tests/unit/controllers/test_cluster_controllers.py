@@ -12,7 +12,6 @@ import msgspec
 from allhands.controllers.deployment import DeploymentController
 from allhands.controllers.node import LEASE_NAMESPACE, LEASES, NodeController
 from allhands.controllers.replica_set import ReplicaSetController
-from allhands.controllers.resource_quota import ResourceQuotaController
 from allhands.controllers.sparing import FOREIGN, pods_of
 from allhands.lifecycle.deployment.kinds import DEPLOYMENTS
 from allhands.lifecycle.node import NODES
@@ -38,7 +37,7 @@ PATIENCE_SECONDS = 10
 class Cluster:
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.store = Store(self.clock, CountingIds())
+        self.store = Store(self.clock, CountingIds(), keeps_quotas=True)
         self.objects = InProcessObjects(self.store)
 
     async def get(self, resource: Any, name: str) -> Manifest:
@@ -107,8 +106,7 @@ async def test_a_quota_counts_what_comes_and_goes() -> None:
         status = (await cluster.get(QUOTAS, "q")).get("status", {})
         return bool(status.get("used") == {"pods": number})
 
-    quotas = ResourceQuotaController(cluster.objects, pause_seconds=0)
-    async with cluster.running(quotas, ReplicaSetController(cluster.objects)):
+    async with cluster.running(ReplicaSetController(cluster.objects)):
         await cluster.until(lambda: counts("2"))
         await cluster.objects.delete(REPLICA_SETS, "web", "default")
         await cluster.until(lambda: counts("0"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from allhands.api.kinds import Resource
+from allhands.api.volcano.command import COMMAND
 from allhands.api.volcano.queue import QUEUE
 from allhands.controllers.queue import QueueController
+from allhands.dialects.annotations import SCHEDULING
 from allhands.runtime.installing import first_queues
 from tests.controller_world import World, end_state
 from tests.foreign_kinds import VOLCANO, definition, group
@@ -136,6 +138,33 @@ async def test_volcano_groups_count_before_and_after_their_pods() -> None:
     assert (status["pending"], status["inqueue"], status["completed"]) == (1, 1, 1)
 
 
+async def test_a_volcano_group_without_pods_in_the_default_queue_counts_once_our_scheduler_has_judged_it() -> None:
+    world = await _world()
+    await world.create(DEFINITIONS, definition(VOLCANO, has_status=False), "")
+    world.store.housekeeper.run_pending()
+    for name, notes in (("judged", {SCHEDULING: '{"failed_starts":1}'}), ("somebody-elses", {})):
+        manifest = group(VOLCANO, name, minMember=2, queue="default")
+        manifest["metadata"]["annotations"] = notes
+        await world.create(VOLCANO, {**manifest, "status": {"phase": "Pending"}})
+    await _settle(world)
+    assert (await _status(world, "default"))["pending"] == 1
+
+
+async def test_a_command_for_a_queue_that_is_not_there_is_removed_in_time() -> None:
+    """Also one for a queue that had the name before."""
+    world = await _world(_queue("team"))
+    await world.create(DEFINITIONS, COMMAND.manifest(), "")
+    world.store.housekeeper.run_pending()
+    for name in ("team", "nobody"):
+        target = {"apiVersion": QUEUE.api_version, "kind": "Queue", "name": name, "uid": "another"}
+        await world.create(COMMAND.resource, {"metadata": {"name": name}, "action": "CloseQueue", "target": target})
+    await _settle(world, 2.0)
+    assert len((await world.objects.list(COMMAND.resource)).items) == 2, "the queues may only not have been seen yet"
+    await _settle(world, 20.0)
+    assert (await world.objects.list(COMMAND.resource)).items == []
+    assert (await _status(world, "team"))["state"] == "Open"
+
+
 async def test_a_burst_of_changes_costs_one_write_a_second() -> None:
     world = await _world()
     await _settle(world)
@@ -237,5 +266,32 @@ async def test_crashes_at_any_write_end_the_same() -> None:
         world = await _world(_queue("team"))
         await world.create(PODS, _pod("a", metadata={"annotations": {"allhands.dev/queue": "team"}}))
         await world.settle(lambda objects: [QueueController(objects)], crashes, horizon_seconds=5.0)
+        ends.append(end_state(world, [QUEUE.resource]))
+    assert all(end == ends[0] for end in ends)
+
+
+async def _states(world: World, *names: str) -> list[str]:
+    return [(await _status(world, name))["state"] for name in names]
+
+
+async def test_queues_are_closed_and_opened_with_those_above_them() -> None:
+    names = ("top", "middle", "leaf", "kept")
+    ends = []
+    for crashes in [(), *([(write, effect)] for write in range(0, 24, 3) for effect in (True, False))]:
+        world = await _world(
+            _queue("top"), _queue("middle", parent="top"), _queue("leaf", parent="middle"), _queue("kept", parent="top")
+        )
+        await world.create(PODS, _pod("a", metadata={"annotations": {"allhands.dev/queue": "leaf"}}))
+        await _settle(world)
+        await world.patch(QUEUE.resource, "kept", {"status": {"state": "Closed"}}, "", "status")
+        await world.patch(QUEUE.resource, "top", {"status": {"state": "Closed"}}, "", "status")
+        await world.settle(lambda objects: [QueueController(objects)], crashes, horizon_seconds=20.0)
+        assert await _states(world, *names) == ["Closed", "Closed", "Closing", "Closed"]
+        await world.create(QUEUE.resource, _queue("late", parent="middle"), "")
+        await _settle(world)
+        assert await _states(world, "late") == ["Closed"]
+        await world.patch(QUEUE.resource, "top", {"status": {"state": "Open"}}, "", "status")
+        await world.settle(lambda objects: [QueueController(objects)], crashes, horizon_seconds=20.0)
+        assert await _states(world, *names, "late") == ["Open", "Open", "Open", "Closed", "Open"]
         ends.append(end_state(world, [QUEUE.resource]))
     assert all(end == ends[0] for end in ends)

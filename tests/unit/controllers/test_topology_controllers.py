@@ -152,5 +152,8 @@ async def test_a_hyper_node_that_no_schema_has_looked_at_is_told_what_is_wrong()
     await _hyper_node(world, "odd", 1)
     await world.create(HYPER_NODE.resource, {"metadata": {"name": "worse"}, "spec": {"tier": "high"}}, "")
     await _settle(world)
-    assert (await _said(world, "odd"))[1:] == ("False", "spec.members: there must be at least one")
+    assert (await _said(world, "odd"))[1:] == (
+        "False",
+        "spec.members: Required value: a HyperNode has at least one member",
+    )
     assert (await _said(world, "worse"))[1] == "False"

@@ -22,6 +22,7 @@ from allhands.model.resources import ResourceVector
 from tests.depth import examples
 
 if TYPE_CHECKING:
+    from allhands.core.policy import Policy
     from allhands.core.snapshot import GroupEntry, Snapshot
 
 
@@ -66,10 +67,20 @@ def _change(chance: random.Random, world: World) -> None:
 @settings(max_examples=examples(100))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_roll_that_follows_says_what_a_new_one_says(seed: int) -> None:
+    _followed(seed, POLICY)
+
+
+@settings(max_examples=examples(100))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_where_nobody_is_told_anything_only_those_are_asked_about_for_whom_something_may_be_done(seed: int) -> None:
+    _followed(seed, msgspec.structs.replace(POLICY, explains=False))
+
+
+def _followed(seed: int, policy: Policy) -> None:
     chance = random.Random(seed)
     world = World()
     world.set_node(Node("node", ready=True, allocatable=ResourceVector.of({"cpu": 4000, "pods": 110})))
-    roll = Roll(POLICY)
+    roll = Roll(policy)
     before: dict[str, GroupEntry] = {}
     for _ in range(12):
         for _ in range(chance.randrange(4)):
@@ -82,10 +93,13 @@ def test_a_roll_that_follows_says_what_a_new_one_says(seed: int) -> None:
         assert set(roll.gone) <= set(before) - set(groups)
         line = roll.line()[:]
         assert list(roll.line()) == line
-        assert line == in_order(line, POLICY, snapshot, 0)
+        assert line == in_order(line, policy, snapshot, 0)
         keys = {entry.group.key for entry in line}
         assert not keys & set(roll.open)
-        assert keys | set(roll.open) == {key for key, entry in groups.items() if not is_quiet(entry)}
+        asked = {key for key, entry in groups.items() if not is_quiet(entry)}
+        if not policy.explains:
+            asked = {key for key in asked if groups[key].pending or groups[key].unstarted}
+        assert keys | set(roll.open) == asked
         assert roll.holding() == [entry for entry in groups.values() if entry.bound or entry.leaving]
         queues = {entry.group.queue for entry in line}
         assert roll.only_queue() == (next(iter(queues)) if len(queues) == 1 else None)

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from allhands.agents import behaviour
+from allhands.api import annotation_names
 from allhands.dialects import annotations
 from allhands.lifecycle.job_flow import documents as flows
 from allhands.lifecycle.volcano_job import names
@@ -24,7 +25,7 @@ def _in_code(module: ModuleType) -> set[str]:
 
 
 def test_there_is_a_row_for_each_and_no_row_too_many() -> None:
-    modules = (annotations, behaviour, flows, names)
+    modules = (annotation_names, annotations, behaviour, flows, names)
     assert sorted(ROWS) == sorted(set().union(*map(_in_code, modules)))
 
 

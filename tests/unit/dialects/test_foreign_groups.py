@@ -18,7 +18,7 @@ from allhands.dialects.group_progress import Progress
 from allhands.dialects.groups import GroupRecord, MembersSeen, pod_group_of, read_pod_group
 from allhands.dialects.pods import read_pod, read_pod_use
 from allhands.dialects.topology_labels import DEFAULT_LABELS
-from allhands.model.podgroup import Slot, SubGroup, TaskMinimum, TopologyMode, TopologyRule
+from allhands.model.podgroup import DisruptionLimit, Slot, SubGroup, TaskMinimum, TopologyMode, TopologyRule
 from allhands.model.resources import ResourceVector
 from tests.depth import examples
 
@@ -83,6 +83,16 @@ def test_a_pod_names_its_group_in_the_way_of_its_kind(
 
 def test_a_pod_of_volcano_names_its_task() -> None:
     assert read_pod(_pod({"volcano.sh/task-spec": "ps"})).task == "ps"
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [("7", 7), ("-7", -7), ("+7", 7), ("2147483647", 2**31 - 1), ("2147483648", None), ("7.5", None), ("high", None)],
+)
+def test_a_pod_says_its_rank_in_its_group_and_one_that_is_alike_has_its_own(text: str, rank: int | None) -> None:
+    for _ in range(3):  # the first of its kind is read in another way than those that are alike
+        assert read_pod(_pod({"volcano.sh/task-priority": text})).pod.rank == rank
+        assert read_pod(_pod({})).pod.rank is None
     assert read_pod(_pod()).task == ""
 
 
@@ -111,6 +121,57 @@ def test_a_volcano_group_in_full() -> None:
     assert (group.members.min_count, problem) == (3, "")
     assert group.members.task_minimums == (TaskMinimum("ps", 1), TaskMinimum("worker", 2))
     assert group.members.topology == TopologyRule(TopologyMode.SOFT, tier_name="topology.allhands.dev/rack")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10m", 600), ("1.5s", 2), ("600abc", 0), ("-5s", 0), ("", 0), ("9" * 30 + "h", 2**31 - 1)]
+)
+def test_a_volcano_group_may_be_left_alone_for_a_while(text: str, seconds: int) -> None:
+    record = _volcano(annotations={"volcano.sh/cooldown-time": text})
+    group, problem = pod_group_of(record, record.group_name, {}, DEFAULT_LABELS)
+    assert (group.min_run_seconds, problem) == (seconds, "")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "seconds"),
+    [
+        ({}, None),
+        ({"volcano.sh/sla-waiting-time": "1h2m3.5s"}, 3724),
+        ({"sla-waiting-time": "10m"}, 600),
+        ({"sla-waiting-time": "10m", "volcano.sh/sla-waiting-time": "90s"}, 90),
+        ({"volcano.sh/sla-waiting-time": "0s"}, None),
+        ({"volcano.sh/sla-waiting-time": "-1h"}, None),
+        ({"volcano.sh/sla-waiting-time": "soon"}, None),
+    ],
+)
+def test_a_volcano_group_may_say_how_long_it_should_wait_at_most(
+    annotations: dict[str, str], seconds: int | None
+) -> None:
+    record = _volcano(annotations=annotations)
+    group, problem = pod_group_of(record, record.group_name, {}, DEFAULT_LABELS)
+    assert (group.max_wait_seconds, problem) == (seconds, "")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "limit"),
+    [
+        ({}, None),
+        ({"volcano.sh/jdb-min-available": "3"}, DisruptionLimit(min_available=3)),
+        ({"volcano.sh/jdb-max-unavailable": "20%"}, DisruptionLimit(max_unavailable=20, in_percent=True)),
+        (
+            {"volcano.sh/jdb-max-unavailable": "1", "volcano.sh/jdb-min-available": "50%"},
+            DisruptionLimit(min_available=50, in_percent=True),
+        ),
+        ({"volcano.sh/jdb-min-available": "some"}, None),
+    ],
+    ids=str,
+)
+def test_a_volcano_group_may_limit_how_much_of_it_is_disturbed(
+    annotations: dict[str, str], limit: DisruptionLimit | None
+) -> None:
+    record = _volcano(minMember=1, annotations=annotations)
+    group, problem = pod_group_of(record, record.group_name, {}, DEFAULT_LABELS)
+    assert (group.disruption_limit, problem) == (limit, "")
 
 
 def test_an_elastic_volcano_job_needs_only_its_minimum() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from allhands.api.volcano.hyper_node import ONE_SELECTOR
 from allhands.core.topology.soundness import sound_domains
 from allhands.dialects.group_kinds import VOLCANO
 from allhands.dialects.groups import pod_group_of
@@ -74,17 +75,32 @@ def test_the_order_in_which_they_come_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ([], "spec.members: there must be at least one"),
-        ([member()], "spec.members[0].selector: exactly one of exactMatch, regexMatch and labelMatch must be given"),
-        ([member(exact="a", regex="b")], "spec.members[0].selector: exactly one of"),
-        ([member(exact="a"), member(regex="(")], "spec.members[1].selector.regexMatch.pattern: error parsing regexp"),
-        ([member(regex="a" * 2000)], "spec.members[0].selector.regexMatch.pattern: must have 1 to 1024 characters"),
-        ([member("Rack", exact="a")], 'spec.members[0].type: "Rack" is neither Node nor HyperNode'),
-        ([member("HyperNode", labels={"a": "b"})], "spec.members[0].selector.labelMatch: is only for members of type"),
-        ([member(exact="")], "spec.members[0].selector.exactMatch.name: must be set"),
+        ([], "spec.members: Required value: a HyperNode has at least one member"),
+        ([member()], f"spec.members[0].selector: Required value: {ONE_SELECTOR}"),
+        ([member(exact="a", regex="b")], f"spec.members[0].selector.regexMatch: Forbidden: {ONE_SELECTOR}"),
+        (
+            [member(exact="a"), member(regex="(")],
+            'spec.members[1].selector.regexMatch.pattern: Invalid value: "(": is not',
+        ),
+        (
+            [member(regex="a" * 2000)],
+            "spec.members[0].selector.regexMatch.pattern: Too long: may not be more than 1024",
+        ),
+        (
+            [member("Rack", exact="a")],
+            'spec.members[0].type: Unsupported value: "Rack": supported values: "Node", "Hyper',
+        ),
+        (
+            [member("HyperNode", labels={"a": "b"})],
+            "spec.members[0].selector.labelMatch: Forbidden: is only for members",
+        ),
+        ([member(exact="")], "spec.members[0].selector.exactMatch.name: Required value"),
+        ([member(labels={"": "b"})], "spec.members[0].selector.labelMatch.matchLabels: Invalid value"),
+        ([member("HyperNode", exact="broken")], "spec.members[0].selector.exactMatch.name: Invalid value"),
     ],
 )
 def test_a_broken_one_disables_only_itself_and_says_why(members: list[dict[str, Any]], problem: str) -> None:
+    """And in the words of admission, which is asked where webhooks are."""
     broken = hyper("broken", 1, *members)
     assert broken.problem.startswith(problem)
     tree = hyper_tree([*LEAVES, SPINE, broken], NODES)
@@ -97,11 +113,32 @@ def test_one_that_cannot_even_be_read_is_told_by_its_name() -> None:
     assert (read.name, "tier" in read.problem) == ("odd", True)
 
 
-def test_two_parents_and_circles_set_aside_what_they_concern() -> None:
+@pytest.mark.parametrize("tier", [0, 1, 2])
+def test_one_that_claims_what_is_not_below_it_disables_only_itself(tier: int) -> None:
+    """Not the one that it claims, and not all that lie in that one."""
+    claimer = hyper("claimer", tier, member("HyperNode", exact="spine"), member(exact="n1"))
+    tree = hyper_tree([*LEAVES, SPINE, claimer], NODES)
+    assert tree.problems == {
+        "claimer": f'its member "spine" has tier 2, and it has tier {tier} itself: '
+        "the tier of a HyperNode must be above those of its members"
+    }
+    assert tree.domains == hyper_tree([*LEAVES, SPINE], NODES).domains
+
+
+def test_a_pattern_means_those_below_only() -> None:
+    wide, beside = hyper("wide", 2, member("HyperNode", regex=".")), hyper("beside", 2, member(exact="n5"))
+    tree = hyper_tree([*LEAVES, wide, beside, hyper("above", 3, member("HyperNode", exact="wide"))], NODES)
+    assert not tree.problems
+    assert {it.name for it in tree.domains if it.parent == "wide"} == {it.name for it in LEAVES}
+
+
+def test_two_parents_set_aside_whom_they_claim_and_circles_all_who_are_in_them() -> None:
     rival = hyper("rival", 2, member("HyperNode", exact="s1"))
     loop = [hyper("a", 3, member("HyperNode", exact="b")), hyper("b", 3, member("HyperNode", exact="a"))]
-    sound = sound_domains(hyper_tree([*LEAVES, SPINE, rival, *loop], NODES).domains)
-    assert set(sound.set_aside) == {"s1", "a", "b"}
+    tree = hyper_tree([*LEAVES, SPINE, rival, *loop], NODES)
+    assert set(tree.problems) == {"a", "b"}
+    sound = sound_domains(tree.domains)
+    assert set(sound.set_aside) == {"s1"}
     assert "2 parents" in str(sound.set_aside["s1"])
     assert {it.name for it in sound.ordered} == {EVERYTHING, "s0", "s2", "spine", "rival"}
 

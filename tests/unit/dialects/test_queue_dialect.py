@@ -151,7 +151,8 @@ def test_an_expected_duration_that_cannot_be_read_is_left_out() -> None:
 
 def test_what_is_not_used_is_said() -> None:
     record = _read(affinity={"nodeGroupAffinity": {}}, extendClusters=[{"name": "far"}], type="x")
-    assert [note.partition(":")[0] for note in record.notes] == ["spec.affinity", "spec.extendClusters"]
+    assert [note.partition(":")[0] for note in record.notes] == ["spec.extendClusters"]
+    assert record.node_groups is None
     assert record.queue.state is QueueState.OPEN
 
 

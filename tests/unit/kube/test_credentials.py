@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import ssl
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,10 +17,11 @@ from allhands.kube.credentials import Credentials
 from allhands.kube.kubeconfig import KubeconfigError
 from allhands.kube.objects import KubeObjects
 from allhands.kube.transport import Settings, Transport
-from tests.certificates import Authority
+from tests.certificates import Authority, server_tls
 from tests.manifests import CONFIG_MAPS
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
 
@@ -63,22 +62,6 @@ class Listener:
                 writer.write(answer.encode() + body)
                 await writer.drain()
         writer.close()
-
-
-def server_tls(authority: Authority, *names: str, clients: bool = False) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load(context, *authority.sign("server", *names))
-    if clients:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata=authority.pem.decode())
-    return context
-
-
-def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(certificate + key)
-        file.flush()
-        context.load_cert_chain(file.name)
 
 
 async def ask(client: KubeObjects) -> None:

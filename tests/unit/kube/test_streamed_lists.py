@@ -15,7 +15,7 @@ from allhands.kube.objects import KubeObjects
 from allhands.kube.retrying import Patience
 from allhands.kube.transport import Settings
 from allhands.ports import Query
-from allhands.runtime.informer import PAGE_SIZE, Informer
+from allhands.runtime.informer import FIRST_PAGE, PAGE_SIZE, Informer
 from tests import faulty_proxy
 from tests.embedded import EmbeddedInThread
 from tests.faulty_proxy import FaultyProxy, Request
@@ -52,9 +52,17 @@ async def proxy(upstream: Access) -> AsyncIterator[FaultyProxy]:
 
 
 @contextlib.asynccontextmanager
-async def informed(proxy: FaultyProxy) -> AsyncIterator[tuple[KubeObjects, Informer[Any]]]:
+async def informed(
+    proxy: FaultyProxy, *, is_early: bool = False, in_pages: bool = False
+) -> AsyncIterator[tuple[KubeObjects, Informer[Any]]]:
+    """`is_early`: everything was asked for before."""
     async with KubeObjects(proxy.access, settings=QUICK) as client:
-        informer: Informer[Any] = Informer(client, CONFIG_MAPS, msgspec.json.decode, query=Query(namespace="default"))
+        query = Query() if is_early else Query(namespace="default")
+        informer: Informer[Any] = Informer(client, CONFIG_MAPS, msgspec.json.decode, query=query, in_pages=in_pages)
+        if is_early and in_pages:
+            client.list_early(CONFIG_MAPS, FIRST_PAGE)
+        elif is_early:
+            client.watch_early([CONFIG_MAPS])
         running = asyncio.create_task(informer.run())
         try:
             async with asyncio.timeout(60):
@@ -87,6 +95,48 @@ async def test_one_request_shows_what_is_there_and_what_happens(proxy: FaultyPro
     assert "sendInitialEvents=true" in proxy.seen[0].path
     assert "resourceVersionMatch=NotOlderThan" in proxy.seen[0].path
     assert "allowWatchBookmarks=true" in proxy.seen[0].path
+
+
+async def test_what_was_asked_for_early_is_not_asked_for_again(proxy: FaultyProxy) -> None:
+    async with informed(proxy, is_early=True) as (client, informer):
+        assert set(informer.keys()) >= NAMES
+        await change(client, informer)
+    assert [is_watch(it) for it in proxy.seen] == [True, False, False]
+
+
+async def test_a_large_collection_comes_in_pages_of_which_the_first_was_asked_for_early(proxy: FaultyProxy) -> None:
+    async with informed(proxy, is_early=True, in_pages=True) as (client, informer):
+        assert set(informer.keys()) >= NAMES
+        await change(client, informer)
+    first, second, *others = proxy.seen
+    assert f"limit={PAGE_SIZE}" in first.path
+    assert "continue=" in second.path
+    assert not any("limit=" in it.path or "sendInitialEvents" in it.path for it in others)
+
+
+async def test_an_early_page_that_is_refused_is_asked_for_again(proxy: FaultyProxy) -> None:
+    proxy.upset(faulty_proxy.status(403, "Forbidden"))
+    async with informed(proxy, is_early=True, in_pages=True) as (client, informer):
+        assert set(informer.keys()) >= NAMES
+        await change(client, informer)
+
+
+async def test_pages_that_expire_while_the_one_before_is_looked_at_are_replaced_too(proxy: FaultyProxy) -> None:
+    proxy.upset(faulty_proxy.Exchange.pass_on, faulty_proxy.status(410, "Expired"))
+    async with informed(proxy, in_pages=True) as (client, informer):
+        assert set(informer.keys()) == NAMES
+        await change(client, informer)
+    assert "limit=" not in proxy.seen[2].path
+
+
+async def test_an_older_server_that_was_asked_early_is_asked_for_pages(proxy: FaultyProxy) -> None:
+    proxy.upset(faulty_proxy.status(422, "Invalid", "sendInitialEvents is forbidden for watch"))
+    async with informed(proxy, is_early=True) as (client, informer):
+        assert set(informer.keys()) >= NAMES
+        await change(client, informer)
+    refused, first, *_ = proxy.seen
+    assert is_watch(refused)
+    assert f"limit={PAGE_SIZE}" in first.path
 
 
 async def test_an_older_server_is_asked_for_pages(proxy: FaultyProxy) -> None:

@@ -19,12 +19,12 @@ import pytest
 from allhands.api.errors import StatusError
 from allhands.kube.access import Access
 from allhands.kube.connections import tls_context
-from allhands.kube.objects import KubeObjects
 from allhands.kube.retrying import IMPATIENT, Patience
 from allhands.kube.settings import Limits, Settings
 from allhands.kube.wire import Wire
-from tests.certificates import Authority
+from tests.certificates import server_tls
 from tests.manifests import CONFIG_MAPS, config_map
+from tests.unit.kube.scripted_client import AUTHORITY, IN_TIME, QUICK, opened
 from tests.unit.kube.scripted_server import (
     BODY,
     ScriptedServer,
@@ -34,38 +34,14 @@ from tests.unit.kube.scripted_server import (
     saying_and_leaving,
     well,
 )
-from tests.unit.kube.test_credentials import server_tls
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
-IN_TIME = 60.0
-QUICK = Settings(patience=Patience(first_seconds=0.001, most_seconds=0.002), in_flight=8)
+    from allhands.kube.objects import KubeObjects
+
+pytestmark = pytest.mark.usefixtures("in_time")
 EMPTY = answer(b'{"metadata":{"resourceVersion":"1"},"items":[]}', "HTTP/1.1 200 OK")
-AUTHORITY = Authority()
-
-
-@pytest.fixture(autouse=True)
-async def in_time() -> AsyncIterator[None]:
-    async with asyncio.timeout(IN_TIME):
-        yield
-
-
-@pytest.fixture(params=["http", "https"])
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[ScriptedServer]:
-    tls = server_tls(AUTHORITY, "127.0.0.1") if request.param == "https" else None
-    async with ScriptedServer(tls=tls) as server:
-        yield server
-
-
-@pytest.fixture
-async def client(server: ScriptedServer) -> AsyncIterator[KubeObjects]:
-    async with opened(server.url) as client:
-        yield client
-
-
-def opened(url: str, settings: Settings = QUICK, **more: Any) -> KubeObjects:
-    return KubeObjects(Access(server=url, ca_pem=AUTHORITY.pem, **more), settings=settings)
 
 
 def bind(client: KubeObjects, name: str = "a") -> Awaitable[None]:

@@ -16,10 +16,9 @@ from allhands.kube.access import Access
 from allhands.kube.objects import KubeObjects
 from allhands.kube.retrying import Patience
 from allhands.kube.settings import Settings
-from tests.certificates import Authority
+from tests.certificates import Authority, server_tls
 from tests.depth import examples
 from tests.unit.kube.scripted_server import BODY, ScriptedServer, Turn, answer
-from tests.unit.kube.test_credentials import server_tls
 
 if TYPE_CHECKING:
     from tests.unit.kube.scripted_server import Line

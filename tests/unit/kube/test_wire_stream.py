@@ -14,37 +14,16 @@ from allhands.api.errors import StatusError
 from allhands.kube.wire_stream import MUCH_BYTES, WireStream
 from allhands.ports import Query
 from tests.manifests import CONFIG_MAPS
+from tests.unit.kube.scripted_client import opened
 from tests.unit.kube.scripted_server import ScriptedServer, Turn, answer, saying, well
-from tests.unit.kube.test_credentials import server_tls
-from tests.unit.kube.test_wire import AUTHORITY, bind, opened
+from tests.unit.kube.test_wire import bind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from allhands.kube.objects import KubeObjects
 
-IN_TIME = 60.0
+pytestmark = pytest.mark.usefixtures("in_time")
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
-
-
-@pytest.fixture(autouse=True)
-async def in_time() -> AsyncIterator[None]:
-    async with asyncio.timeout(IN_TIME):
-        yield
-
-
-@pytest.fixture(params=["http", "https"])
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[ScriptedServer]:
-    tls = server_tls(AUTHORITY, "127.0.0.1") if request.param == "https" else None
-    async with ScriptedServer(tls=tls) as server:
-        yield server
-
-
-@pytest.fixture
-async def client(server: ScriptedServer) -> AsyncIterator[KubeObjects]:
-    async with opened(server.url) as client:
-        yield client
 
 
 def chunk(raw: bytes) -> bytes:
@@ -75,7 +54,7 @@ async def test_events_come_one_by_one_in_their_order(server: ScriptedServer, cli
 
 
 async def test_what_nobody_takes_is_not_read(server: ScriptedServer, client: KubeObjects) -> None:
-    count, padding = 400, 100_000
+    count, padding = 500, 200_000  # far more than the system itself keeps on the way
     told = 0
 
     async def much(turn: Turn) -> None:

@@ -377,7 +377,7 @@ def test_a_step_that_failed_is_made_again_so_many_times_and_waits_longer_each_ti
     assert document.written["state"] == {
         "phase": "Running",
         "reason": "Retrying",
-        "message": "Job f-a has failed 1 times and is made again",
+        "message": "Job f-a has failed once and is made again",
     }
     early = look(document, around, NOW + 9)
     assert (deleted(early), early.outcome.wake_at_seconds) == ([], NOW + 10)

@@ -12,7 +12,7 @@ from allhands.api.volcano.queue_rules import place_error
 from allhands.controllers.watching import decoder
 from allhands.lifecycle.command import CommandDocument, decode_command
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome, Patch, Record
-from allhands.lifecycle.queue import Problem, QueueDocument, next_state, reconcile
+from allhands.lifecycle.queue import Parent, Problem, QueueDocument, next_state, reconcile
 from allhands.lifecycle.queue_tally import NO_USE, Phase, QueueUse
 from allhands.model.resources import ResourceVector
 
@@ -189,3 +189,69 @@ def test_the_queue_above_all_others_stays_open() -> None:
     assert isinstance(told, Record)
     assert told.message == "The queue root is above all others and stays open."
     assert removed == close.removal()
+
+
+# -- with the queue above it
+
+BY_PARENT = "volcano.sh/closed-by-parent"
+SHUT, OPEN = Parent("up", "Closed"), Parent("up", "Open")
+
+
+def _noted(word: str) -> dict[str, Any]:
+    return {"annotations": {BY_PARENT: word}, "uid": "u"}
+
+
+def _patches(outcome: Outcome) -> list[dict[str, Any]]:
+    return [it.patch for it in outcome.instructions if isinstance(it, Patch)]
+
+
+@pytest.mark.parametrize("state", ["Closed", "Closing"])
+@pytest.mark.parametrize(("use", "end"), [(NO_USE, "Closed"), (BUSY, "Closing")])
+def test_a_queue_closes_with_the_one_above_it_and_that_is_noted_first(state: str, use: QueueUse, end: str) -> None:
+    queue = _queue({"state": "Open", "allocated": {}}, uid="u")
+    outcome = _look(queue, use, parent=Parent("up", state))
+    assert _patches(outcome) == [{"metadata": _noted("true")}, {"status": {"state": end}}]
+    told = outcome.instructions[-1]
+    assert isinstance(told, Record)
+    assert told.message == f"It is closed because the queue up above it is {state}."
+
+
+def test_a_queue_that_is_closed_with_the_one_above_it_is_at_rest() -> None:
+    queue = _queue({"state": "Closed", "allocated": {}}, **_noted("true"))
+    queue = _queue({**queue.written, **_written(_look(queue, parent=SHUT))}, **_noted("true"))
+    assert _look(queue, parent=SHUT) == NOTHING_TO_DO
+
+
+def test_a_queue_opens_with_the_one_above_it_if_it_was_closed_with_it() -> None:
+    queue = _queue({"state": "Closed", "allocated": {}}, **_noted("true"))
+    assert _patches(_look(queue, parent=OPEN)) == [{"status": {"state": "Open"}}, {"metadata": _noted("false")}]
+    half = _queue({"state": "Open", "allocated": {}}, **_noted("true"))
+    assert _patches(_look(half, parent=OPEN)) == [{"metadata": _noted("false")}], "it was stopped between the two"
+
+
+@pytest.mark.parametrize("annotations", [{}, {BY_PARENT: "false"}])
+def test_a_queue_that_its_owner_closed_stays_closed(annotations: dict[str, str]) -> None:
+    queue = _queue({"state": "Closed", "allocated": {}}, annotations=annotations)
+    assert "state" not in _written(_look(queue, parent=OPEN))
+
+
+def test_whoever_closes_a_queue_that_is_closed_with_another_keeps_it_closed() -> None:
+    queue = _queue({"state": "Closed", "allocated": {}}, **_noted("true"))
+    assert _patches(_look(queue, parent=SHUT, commands=[_command("x", "CloseQueue")])) == [
+        {"metadata": _noted("false")}
+    ]
+
+
+def test_a_queue_is_not_opened_below_one_that_is_closed() -> None:
+    queue = _queue({"state": "Closed", "allocated": {}}, **_noted("true"))
+    order = _command("x", "OpenQueue")
+    told, removed = _look(queue, parent=SHUT, commands=[order]).instructions
+    assert isinstance(told, Record)
+    assert told.message == "It is not opened: the queue up above it is Closed. Open that one first."
+    assert removed == order.removal()
+
+
+@pytest.mark.parametrize("parent", [None, Parent("up", ""), Parent("root", "Closed")])
+def test_nobody_follows_a_queue_that_is_not_known_or_is_above_all(parent: Parent | None) -> None:
+    queue = _queue({"state": "Open", "allocated": {}})
+    assert "state" not in _written(_look(queue, parent=parent))

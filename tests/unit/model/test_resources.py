@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from allhands.model.quantity import QuantityError
-from allhands.model.resources import EMPTY, MAX_UNITS, ResourceVector
+from allhands.model.resources import EMPTY, MAX_UNITS, ResourceVector, text_of_units
 
 
 def vector(**amounts: int) -> ResourceVector:
@@ -137,3 +137,20 @@ def test_dominant_share(use: ResourceVector, share: Fraction, resource: str) -> 
 def test_a_vector_survives_a_dump() -> None:
     original = vector(cpu=1, memory=2)
     assert msgspec.json.decode(msgspec.json.encode(original), type=ResourceVector) == original
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "text"),
+    [
+        ("cpu", 57_600, "57.6"),
+        ("cpu", 57_000, "57"),
+        ("cpu", 20, "0.02"),
+        ("cpu", 1_005, "1.005"),
+        ("cpu", 0, "0"),
+        ("memory", 3 << 29, "1536Mi"),
+        ("nvidia.com/gpu", 100, "100"),
+    ],
+)
+def test_cpu_is_told_in_one_unit_in_sentences(name: str, units: int, text: str) -> None:
+    assert text_of_units(name, units) == text
+    assert ResourceVector.from_quantities({name: text})[name] == units

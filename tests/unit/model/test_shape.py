@@ -145,6 +145,7 @@ def test_a_field_that_placement_depends_on_changes_the_digest(fields: dict[str, 
         {"bound_at_seconds": 5},
         {"owner": "Job/j"},
         {"preemption_policy_never": True},
+        {"rank": 3},
     ],
     ids=", ".join,
 )
@@ -156,7 +157,7 @@ def test_every_field_of_a_pod_is_known_to_matter_or_not_to() -> None:
     in_the_shape = {it.name for it in msgspec.structs.fields(PodShape)} - {"digest", "pod_uid"}
     without = {
         *("name", "uid", "priority", "phase", "deleting", "scheduling_gates", "scheduler_name", "nominated_node"),
-        *("created_at_seconds", "started_at_seconds", "bound_at_seconds", "owner", "preemption_policy_never"),
+        *("created_at_seconds", "started_at_seconds", "bound_at_seconds", "owner", "preemption_policy_never", "rank"),
     }
     assert {it.name for it in msgspec.structs.fields(Pod)} == in_the_shape | without
 

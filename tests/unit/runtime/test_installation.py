@@ -10,7 +10,7 @@ import yaml
 
 from allhands import __version__
 from allhands.cli import root
-from allhands.compose.lacking import LACKING
+from allhands.compose.lacking import LACKING, wanted
 from allhands.compose.machine import SystemClock
 from allhands.runtime.installation import InstallOptions, OptionError, install_objects, kind_objects
 from allhands.runtime.installation.places import COLLECTIONS, place_of
@@ -21,6 +21,7 @@ from allhands.runtime.installation.rights import (
     SCHEDULER,
     SCHEDULER_AT_HOME,
     Rule,
+    of_controllers,
 )
 from allhands.runtime.scheduling.scheduler import Scheduler
 from allhands.store import InProcessObjects, Store
@@ -94,13 +95,17 @@ def test_only_pods_claims_volumes_and_homes_of_groups_are_written_in_the_whole_c
 
 
 def test_the_controllers_delete_only_what_they_lead() -> None:
-    """A list that a reader can check: pods and groups of Jobs, Jobs whose time has passed, Commands that were done."""
+    """A list that a reader can check: pods and groups of Jobs, what their plugins made, which is theirs by its owner,
+    Jobs whose time has passed, Commands that were done. Never a Secret, whose owner nobody could look at."""
     deleted = {f"{name}.{rule.group}" for rule in CONTROLLERS for name in rule.resources if "delete" in rule.verbs}
     assert deleted == {
         "commands.bus.volcano.sh",
+        "configmaps.",
         "jobs.batch.volcano.sh",
+        "networkpolicies.networking.k8s.io",
         "podgroups.scheduling.volcano.sh",
         "pods.",
+        "services.",
     }
     assert not [rule for rule in (*SCHEDULER, *SCHEDULER_AT_HOME, *CONTROLLERS_AT_HOME) if "delete" in rule.verbs]
 
@@ -128,11 +133,19 @@ async def test_the_scheduler_may_read_what_it_watches_and_nothing_else() -> None
     assert read_but_not_watched(SCHEDULER, informers) == set()
 
 
-async def test_the_controllers_may_read_what_they_watch_and_nothing_else() -> None:
+@pytest.mark.parametrize("names", [("allhands",), ("allhands", "volcano")])
+async def test_the_controllers_may_read_what_they_watch_and_nothing_else(names: tuple[str, ...]) -> None:
     objects = InProcessObjects(Store(ManualClock(), CountingIds()))
-    informers = [informer for make in LACKING.values() for informer in make(objects, ("allhands",)).informers]
-    assert unreadable(CONTROLLERS, informers) == []
-    assert read_but_not_watched(CONTROLLERS, informers) == set()
+    informers = [informer for it in wanted(names) for informer in LACKING[it](objects, names).informers]
+    assert unreadable(of_controllers(names), informers) == []
+    assert read_but_not_watched(of_controllers(names), informers) == set()
+
+
+def test_owners_of_pods_are_looked_at_only_where_pods_of_volcano_are_placed() -> None:
+    for names, is_granted in ((("a", "b"), False), (("a", "volcano"), True)):
+        rules = rules_of(InstallOptions(scheduler_names=names))
+        scheduler = {"apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["list", "watch"]}
+        assert rules.count(scheduler) == (2 if is_granted else 1)
 
 
 def test_leases_and_the_ledger_are_only_ours_and_only_at_home() -> None:

@@ -57,7 +57,8 @@ async def test_a_second_time_writes_nothing() -> None:
         assert store.version == version
 
 
-async def test_many_at_once_come_to_the_same_end() -> None:
+async def test_volcano_57e79f2_many_at_once_come_to_the_same_end() -> None:
+    """Two schedulers that created the queue `root` at the same time ended."""
     async with _cluster() as (_, objects):
         await asyncio.gather(*(install_kinds(objects) for _ in range(10)))
         assert len((await objects.list(QUEUE.resource)).items) == 2

@@ -220,6 +220,16 @@ async def test_somebody_elses_object_of_the_same_name_is_a_refusal_that_says_who
 
 
 @on_virtual_time
+async def test_what_is_deleted_for_its_owner_is_deleted_only_if_it_is_his() -> None:
+    world = cluster()
+    performer = performer_of(world)
+    await performer.perform([owned("mine", "me"), owned("yours", "you"), create("nobodys")])
+    names = ("mine", "yours", "nobodys", "never-there")
+    await performer.perform([Delete(CONFIG_MAPS, "default", name, owner_uid="me") for name in names])
+    assert sorted(await maps(world)) == ["nobodys", "yours"]
+
+
+@on_virtual_time
 async def test_a_secret_that_is_there_is_never_read() -> None:
     world = cluster()
     secret = {"metadata": {"name": "keys"}, "stringData": {"key": "somebody's"}}

@@ -47,7 +47,10 @@ def test_only_our_own_kinds_are_refused_when_nobody_answers() -> None:
 def test_every_kind_that_has_rules_is_asked_about() -> None:
     wanted = {(it.group, it.plural) for it in VOLCANO_KINDS if (it.group, it.kind) in ADMISSIONS}
     assert reviewed(MUTATING["webhooks"][0]) == wanted
-    assert reviewed(VALIDATING["webhooks"][0]) == wanted | {("flow.volcano.sh", "jobtemplates")}
+    assert reviewed(VALIDATING["webhooks"][0]) == wanted | {
+        ("flow.volcano.sh", "jobtemplates"),
+        ("bus.volcano.sh", "commands"),
+    }
     deletions = [it for it in VALIDATING["webhooks"][0]["rules"] if "DELETE" in it["operations"]]
     assert [it["resources"] for it in deletions] == [["queues"]]
 

@@ -95,13 +95,29 @@ async def test_eviction_of_another_kind(client: Client, body: str, why: str) -> 
     assert message.endswith(f"cannot be handled as a Eviction: {why}")
 
 
+NO_CONFIGURATION = {
+    "no YAML": ("a: [b", "error decoding YAML: error converting YAML to JSON: yaml: "),
+    "a list": ("[]", "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array"),
+    "a key twice": (
+        "a: b\na: c\n",
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:",
+    ),
+    "too deep": (
+        "[" * 1000 + "]" * 1000,
+        "error decoding YAML: error converting YAML to JSON: yaml: exceeded max depth",
+    ),
+}
+
+
 @pytest.mark.parametrize("url", [f"{MAPS}/a", f"{WIDGETS}/a", f"{WIDGETS}/a/status"])
-async def test_server_side_apply_is_refused_in_so_many_words(client: Client, port: ScriptedObjects, url: str) -> None:
-    url = f"{url}?fieldManager=me&force=true"
-    reply = await client.ask("PATCH", url, "a: b", {"content-type": "application/apply-patch+yaml"})
-    assert (reply.code, reply.json()["reason"], port.calls) == (415, "UnsupportedMediaType", [])
-    assert "server-side apply" in reply.json()["message"]
-    assert "not served by the embedded cluster" in reply.json()["message"]
+@pytest.mark.parametrize(("body", "why"), NO_CONFIGURATION.values(), ids=NO_CONFIGURATION)
+async def test_apply_of_what_is_no_configuration(
+    client: Client, port: ScriptedObjects, url: str, body: str, why: str
+) -> None:
+    url = f"{url}?fieldManager=me&force=true&fieldValidation=Strict"
+    reply = await client.ask("PATCH", url, body, {"content-type": "application/apply-patch+yaml"})
+    assert (reply.code, reply.json()["reason"], port.calls) == (400, "BadRequest", [])
+    assert reply.json()["message"].startswith(why)
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "", "text/plain"])

@@ -114,12 +114,17 @@ def test_apply_create_change_and_delete(kubectl: Kubectl, namespace: str) -> Non
     assert "(NotFound)" in kubectl.attempt("get", "pod", "a", "-n", namespace)[1]
 
 
-def test_server_side_apply_says_that_it_is_not_there(kubectl: Kubectl, namespace: str) -> None:
-    for _ in ("while there is no such pod", "while there is one"):
-        code, output = kubectl.attempt("apply", "-n", namespace, "--server-side", "-f", "-", text=POD)
-        assert (code, "server-side apply" in output.lower()) == (1, True), output
-        assert "is not served by the embedded cluster" in output
-        kubectl("apply", "-n", namespace, "-f", "-", text=POD)
+def test_server_side_apply(kubectl: Kubectl, namespace: str) -> None:
+    def apply(text: str, *more: str) -> tuple[int, str]:
+        return kubectl.attempt("apply", "-n", namespace, "--server-side", "-f", "-", *more, text=text)
+
+    assert apply(POD) == (0, "pod/a serverside-applied\n")
+    changed = POD.replace("image: busybox", "image: busybox:2")
+    code, output = apply(changed, "--field-manager=other")
+    assert (code, 'conflict with "kubectl": .spec.containers[name="c"].image' in output) == (1, True), output
+    assert apply(changed, "--field-manager=other", "--force-conflicts")[0] == 0
+    code, output = apply(POD)
+    assert (code, 'conflict with "other"' in output) == (1, True), output
 
 
 def test_what_is_unknown_is_refused_before_it_is_sent_away(kubectl: Kubectl, namespace: str) -> None:

@@ -69,13 +69,21 @@ async def test_a_job_is_completed_and_stored() -> None:
         assert (await objects.get(JOB.resource, "train", "default")).manifest() == made
 
 
-async def test_a_job_that_makes_no_sense_is_refused_with_every_path() -> None:
+async def test_a_rule_of_the_definition_is_asked_first_as_on_a_real_server() -> None:
     async with cluster() as objects:
         wrong = job(tasks=[task(minAvailable=9)], queue="nowhere")
         refusal = await _refused(objects.create(JOB.resource, wrong, "default"))
+        causes = [it["field"] for it in (refusal.details or {})["causes"]]
+        assert causes == ["spec.tasks[0].minAvailable"]
+
+
+async def test_a_job_that_makes_no_sense_is_refused_with_every_path() -> None:
+    async with cluster() as objects:
+        wrong = job(tasks=[task(), task()], minAvailable=9, queue="nowhere")
+        refusal = await _refused(objects.create(JOB.resource, wrong, "default"))
         assert (refusal.code, refusal.reason) == (422, "Invalid")
         causes = [it["field"] for it in (refusal.details or {})["causes"]]
-        assert causes == ["spec.tasks[0].minAvailable", "spec.minAvailable", "spec.queue"]
+        assert causes == ["spec.tasks[1].name", "spec.minAvailable", "spec.queue"]
         assert not (await objects.list(JOB.resource, Query())).items
 
 

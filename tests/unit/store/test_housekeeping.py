@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import datetime
 
     from allhands.api.kinds import Resource
+    from allhands.ports import Propagation
 
 
 async def exists(
@@ -158,3 +159,22 @@ async def test_what_fails_once_does_not_end_the_work_in_the_background(caplog: p
 async def family_of(objects: InProcessObjects, name: str) -> None:
     owner = (await objects.create(CONFIG_MAPS, config_map(name), "default")).manifest()
     await objects.create(CONFIG_MAPS, owned_by(config_map(f"{name}-child"), owner), "default")
+
+
+@pytest.mark.parametrize("propagation", ["Foreground", "Background", "Orphan"])
+@pytest.mark.parametrize("circle", ["a", "ab", "abc"])
+async def test_owners_in_a_circle_do_not_wait_for_each_other(
+    store: Store, objects: InProcessObjects, circle: str, propagation: Propagation
+) -> None:
+    uids = {}
+    for name in circle:
+        made = await objects.create(CONFIG_MAPS, {"metadata": {"name": name}}, "default")
+        uids[name] = made.manifest()["metadata"]["uid"]
+    for name, owner in zip(circle, circle[1:] + circle[0], strict=True):
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uids[owner]}
+        changes = {"metadata": {"ownerReferences": [{**reference, "blockOwnerDeletion": True}]}}
+        await objects.patch(CONFIG_MAPS, name, "merge", changes, "default")
+    await objects.delete(CONFIG_MAPS, "a", "default", DeleteOptions(propagation=propagation))
+    store.housekeeper.run_pending()
+    left = [name for name in circle if await exists(objects, name)]
+    assert left == (list(circle[1:]) if propagation == "Orphan" else [])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from allhands.api.errors import StatusError
@@ -94,6 +96,45 @@ async def test_a_kind_whose_stored_version_is_not_served_works_too(store: Store,
     assert (await objects.get(OLD, "w", "default")).manifest() == made
 
 
+async def test_objects_stay_when_another_version_is_stored(store: Store, objects: InProcessObjects) -> None:
+    await define(store, objects, version("v1alpha1", storage=True), version("v1", storage=False))
+    made = (await objects.create(OLD, widget("example.com/v1alpha1", size=2), "default")).manifest()
+    seen = made["metadata"]["resourceVersion"]
+    watches = [await objects.watch(resource, Query(resource_version=seen)) for resource in (OLD, NEW)]
+    changed = (await objects.patch(NEW, "w", "merge", {"spec": {"size": 4}}, "default")).manifest()
+    held = (await objects.get(DEFINITIONS, "widgets.example.com")).manifest()
+    for each in held["spec"]["versions"]:
+        each["storage"] = each["name"] == "v1"
+    await objects.update(DEFINITIONS, "widgets.example.com", held)
+    store.housekeeper.run_pending()
+    for resource in (OLD, NEW):
+        now = changed | {"apiVersion": resource.api_version}
+        assert (await objects.get(resource, "w", "default")).manifest() == now
+        assert msgspec.json.decode((await objects.list(resource)).items[0]) == now
+        event = (await objects.watch(resource, Query(resource_version=seen))).poll()
+        assert event is not None
+        assert event.manifest() == now
+    assert [await asyncio.wait_for(watch.more(), 5) for watch in watches] == [False, False]
+    patched = (await objects.patch(OLD, "w", "merge", {"spec": {"size": 5}}, "default")).manifest()
+    assert (patched["apiVersion"], patched["spec"]) == ("example.com/v1alpha1", {"size": 5})
+    assert (await objects.delete(OLD, "w", "default")).gone
+    assert (await objects.list(NEW)).items == []
+
+
+async def test_a_definition_ends_with_its_objects_though_the_stored_version_is_not_served(
+    store: Store, objects: InProcessObjects
+) -> None:
+    await define(store, objects, version("v1alpha1", storage=False), version("v1", storage=True, served=False))
+    await objects.create(OLD, widget("example.com/v1alpha1"), "default")
+    watch = await objects.watch(OLD, Query(resource_version=str(store.version)))
+    await objects.delete(DEFINITIONS, "widgets.example.com")
+    store.housekeeper.run_pending()
+    event = watch.poll()
+    assert (event and event.type, await asyncio.wait_for(watch.more(), 5)) == ("DELETED", False)
+    await define(store, objects, version("v1alpha1", storage=False), version("v1", storage=True, served=False))
+    assert (await objects.list(OLD)).items == []
+
+
 async def test_a_deleted_definition_takes_its_objects_and_its_watchers(store: Store, objects: InProcessObjects) -> None:
     await define(store, objects, version("v1", storage=True))
     await objects.create(NEW, widget(), "default")
@@ -114,3 +155,26 @@ async def test_a_definition_that_makes_no_sense_is_refused(objects: InProcessObj
     with pytest.raises(StatusError, match=r"spec\.versions") as caught:
         await objects.create(DEFINITIONS, wrong)
     assert caught.value.code == 422
+
+
+def selecting(name: str, *paths: str, storage: bool) -> dict[str, Any]:
+    return version(name, storage=storage, selectableFields=[{"jsonPath": path} for path in paths])
+
+
+async def found(objects: InProcessObjects, resource: Resource, fields: str) -> int:
+    return len((await objects.list(resource, Query(fields=fields))).items)
+
+
+async def test_each_version_selects_by_its_own_fields_also_by_new_ones(store: Store, objects: InProcessObjects) -> None:
+    versions = [selecting("v1alpha1", ".status.phase", ".spec.size", storage=False), version("v1", storage=True)]
+    await define(store, objects, *versions)
+    await objects.create(NEW, widget(size=2), "default")
+    assert [await found(objects, OLD, f"spec.size={size}") for size in (2, 3)] == [1, 0]
+    with pytest.raises(StatusError, match="field label not supported"):
+        await found(objects, NEW, "spec.size=2")
+    held = (await objects.get(DEFINITIONS, "widgets.example.com")).manifest()
+    held["spec"]["versions"] = [versions[0], selecting("v1", ".spec.size", storage=True)]
+    await objects.update(DEFINITIONS, "widgets.example.com", held)
+    store.housekeeper.run_pending()
+    assert [await found(objects, NEW, f"spec.size={size}") for size in (2, 3)] == [1, 0]
+    assert await found(objects, OLD, "spec.size=2,status.phase!=Good") == 1

@@ -137,7 +137,7 @@ def test_a_group_that_ended_stays_ended_when_its_pods_are_gone() -> None:
     assert shown == ["Succeeded", "Succeeded", "Failed"]
 
 
-def test_sub_groups_are_shown_with_what_is_asked_of_them() -> None:
+def test_sub_groups_are_shown_with_what_is_asked_of_them_and_what_each_waits_for() -> None:
     policy = {
         "name": "worker",
         "labelSelector": {"matchLabels": {"role": "w"}},
@@ -158,11 +158,14 @@ def test_sub_groups_are_shown_with_what_is_asked_of_them() -> None:
     (group,) = groups_of(shown)
     sections = {it.heading: it.lines for it in group_story(group, shown, NOW).sections}
     assert sections["Its sub-groups"] == (
-        "worker: at least 2 sub-groups must start, of 2 pods together, each in one rack",
-        "worker/0: 1 of 2 pods on nodes",
-        "worker/1: 0 of 1 pods on nodes",
-        "all: no sub-group must start, of 1 pods together, each if possible in one domain of tier 2 at most",
-        "all/*: 0 of 1 pods on nodes",
+        (
+            "worker: sub-groups by part, each of which starts with 2 pods or not at all, in one rack; at least 2 of "
+            "them must start"
+        ),
+        "worker/0: 1 of 2 pods on nodes or done; it waits for room for 1 in one rack, beside those",
+        "worker/1: 0 of 1 pods on nodes or done; it waits for 1 more pods, since it starts with 2",
+        "all: one sub-group, which starts with 1 pod or not at all, if possible in one domain of tier 2 at most",
+        "all/*: 0 of 1 pods on nodes or done; it waits for room for 1 if possible in one domain of tier 2 at most",
     )
     told = pod_story(shown.pods[2], shown, NOW)
     assert {it.name: it.value for it in told.facts}["Sub-group"] == "worker/1"

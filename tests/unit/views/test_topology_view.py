@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allhands.cli.topology import screen
 from allhands.views.topology import TopologyDomain, TopologyNode, all_domains, find_domain, topology_of
 from tests.depth import examples
-from tests.unit.views.view_objects import job, node, picture, pod
+from tests.unit.views.view_objects import hyper_node, job, node, picture, pod
 
 RACK, ZONE = "topology.allhands.dev/rack", "topology.kubernetes.io/zone"
 SHOWN = picture(
@@ -91,6 +93,60 @@ def test_of_many_nodes_those_that_are_ill_are_shown() -> None:
 def test_a_cluster_without_labels_is_told_which_would_count() -> None:
     assert "No node has a label" in screen(topology_of(picture(node("n1"))), (RACK,), 16, wide=False)
     assert "No node has a label" in screen(topology_of(picture()), (RACK,), 16, wide=False)
+
+
+def of(kind: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "selector": {"exactMatch": {"name": name}}}
+
+
+HYPER = (
+    hyper_node("s0", 1, of("Node", "n1"), of("Node", "n2"), tier_name="switch"),
+    hyper_node("s1", 1, of("Node", "n3"), tier_name="switch"),
+    hyper_node("block", 2, of("HyperNode", "s0"), of("HyperNode", "s1"), tier_name="block"),
+)
+ON_SWITCHES = (
+    *(node(f"n{number}") for number in range(1, 5)),
+    job("train", size=1),
+    pod("train-0", job="train", node="n1", phase="Running", cpu="3"),
+)
+
+
+def test_hyper_nodes_are_a_tree_beside_that_of_labels() -> None:
+    whole = topology_of(picture(*ON_SWITCHES, *HYPER))
+    (tree,) = whole.trees
+    assert (whole.domains, tree.name, tree.set_aside) == ((), "hypernodes", {})
+    assert [(it.name, it.tier, it.label, it.node_count) for it in all_domains(whole)] == [
+        ("block", "tier 2 (block)", "", 3),
+        ("s0", "tier 1 (switch)", "", 2),
+        ("s1", "tier 1 (switch)", "", 1),
+    ]
+    block = tree.domains[0]
+    assert [(it.free, it.total) for it in block.room if it.resource == "cpu"] == [(9000, 12000)]
+    assert [it.name for it in block.domains[0].nodes] == ["n1", "n2"]
+    assert [it.name for it in tree.nodes] == ["n4"]
+    assert find_domain(whole, "s1") is block.domains[1]
+    assert find_domain(whole, "hypernodes") is tree
+
+
+def test_the_screen_shows_the_tree_of_hyper_nodes_alone_where_no_labels_count() -> None:
+    lines = screen(topology_of(picture(*ON_SWITCHES, *HYPER)), (RACK,), 16, wide=False).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:3]] == ["hypernodes", "├─ tier 2 (block) block"]
+    assert lines[3].startswith("│  ├─ tier 1 (switch) s0")
+    assert lines[4].startswith("│  │  ├─ n1")
+    both = screen(topology_of(picture(*ON_SWITCHES, *HYPER, node("n5", labels={RACK: "a"}))), (RACK,), 0, wide=False)
+    assert [it for it in both.splitlines() if it.startswith(("all", "hypernodes", "DOMAIN"))][1].startswith("all")
+    assert "rack a" in both
+
+
+def test_what_is_wrong_with_a_hyper_node_is_shown_beside_the_tree() -> None:
+    broken = hyper_node("odd", 1)
+    rival = hyper_node("rival", 2, of("HyperNode", "s1"))
+    whole = topology_of(picture(*ON_SWITCHES, *HYPER, broken, rival))
+    assert set(whole.trees[0].set_aside) == {"odd", "s1"}
+    shown = screen(whole, (RACK,), 16, wide=False)
+    assert "Not used: odd: spec.members: Required value: a HyperNode has at least one member" in shown
+    nothing = topology_of(picture(*ON_SWITCHES, broken))
+    assert [it.name for it in nothing.trees[0].nodes] == ["n1", "n2", "n3", "n4"]
 
 
 places = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from(["", "x", "y"]), st.booleans(), st.integers(0, 6))

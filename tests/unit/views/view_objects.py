@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from allhands.dialects.annotations import SCHEDULING
+from allhands.dialects.hyper_nodes import HyperNodeRecord, read_hyper_node
 from allhands.dialects.scheduling_record import record_text
 from allhands.model.group_status import GroupStatus, Said
 from allhands.model.time_text import utc_text
@@ -160,13 +161,18 @@ def event(about: str, reason: str, message: str, *, at: int = NOW - 5, kind: str
     return seeing.see_event(raw(document))
 
 
+def hyper_node(name: str, tier: int, *members: dict[str, Any], tier_name: str = "") -> HyperNodeRecord:
+    spec = {"tier": tier, "tierName": tier_name, "members": list(members)}
+    return read_hyper_node(raw({"metadata": {"name": name}, "spec": spec}))
+
+
 def picture(*objects: Any, queues: tuple[QueueSeen, ...] | None = None) -> Picture:
     """Objects sorted into a picture by what they are."""
 
     def only(kind: type) -> list[Any]:
         return [it for it in objects if isinstance(it, kind)]
 
-    known = {JobSeen, PodGroupSeen, PodSeen, EventSeen}
+    known = {JobSeen, PodGroupSeen, PodSeen, EventSeen, HyperNodeRecord}
     return Picture(
         jobs=only(JobSeen),
         pod_groups=only(PodGroupSeen),
@@ -174,4 +180,5 @@ def picture(*objects: Any, queues: tuple[QueueSeen, ...] | None = None) -> Pictu
         nodes=[it for it in objects if type(it) not in known],
         queues=queues,
         events=only(EventSeen),
+        hyper_nodes=only(HyperNodeRecord),
     )

@@ -39,6 +39,11 @@ def _cpu(amount: Any, **more: Any) -> dict[str, Any]:
         {"policies": [{"event": "PodFailed", "action": "RestartJob"}, {"exitCode": 3, "action": "AbortJob"}]},
         {"policies": [{"events": ["PodFailed", "PodEvicted"], "event": "PodFailed", "action": "RestartPod"}]},
         {"policies": [{"event": "*", "action": "RestartJob", "timeout": "1h30m"}]},
+        {"policies": [{"exitCode": 255, "action": "RestartJob"}], "minSuccess": 2},
+        {
+            "tasks": [task("a"), task("b", partitionPolicy={"totalPartitions": 1, "partitionSize": 2})],
+            "policies": [{"event": "PodFailed", "action": "RestartPartition"}],
+        },
         {"plugins": {name: [] for name in sorted(JOB_PLUGINS - {"mpi"})}},
         {"plugins": {"mpi": ["--master=worker", "--port=22"]}},
         {"volumes": [{"mountPath": "/a", "volumeClaim": CLAIM}, {"mountPath": "/b", "volumeClaimName": "there"}]},
@@ -188,6 +193,26 @@ def test_a_job_that_makes_sense_is_taken(spec: dict[str, Any]) -> None:
             id="a task that waits for nobody",
         ),
         pytest.param(
+            {"tasks": [task("a"), task("b", dependsOn={"name": ["a", "a"]})]},
+            'spec.tasks[1].dependsOn.name[1]: Duplicate value: "a"',
+            id="a task that waits for another twice",
+        ),
+        pytest.param(
+            {"minSuccess": 3},
+            "spec.minSuccess: Invalid value: 3: must not be more than the replicas of all tasks together, which are 2",
+            id="more successes than pods",
+        ),
+        pytest.param(
+            {"policies": [{"event": "PodFailed", "action": "RestartPartition"}]},
+            'spec.policies[0].action: Invalid value: "RestartPartition": no task has a partitionPolicy',
+            id="parts are restarted where there are none",
+        ),
+        pytest.param(
+            {"tasks": [task("a", policies=[{"event": "PodFailed", "action": "RestartPartition"}])]},
+            'spec.tasks[0].policies[0].action: Invalid value: "RestartPartition": the task has no partitionPolicy',
+            id="parts of a task that has none",
+        ),
+        pytest.param(
             {"plugins": {"sv": []}},
             'spec.plugins[sv]: Unsupported value: "sv": supported values: "env"',
             id="a plugin that is not there",
@@ -271,6 +296,16 @@ def test_a_job_that_makes_no_sense_is_refused(spec: dict[str, Any], words: str) 
             [{"exitCode": 0, "action": "AbortJob"}], "[0].exitCode: Invalid value: 0", id="an exit code of success"
         ),
         pytest.param(
+            [{"exitCode": 256, "action": "AbortJob"}],
+            "[0].exitCode: Invalid value: 256: no process ends with it; from 1 to 255",
+            id="an exit code above all",
+        ),
+        pytest.param(
+            [{"exitCode": -1, "action": "AbortJob"}],
+            "[0].exitCode: Invalid value: -1: no process ends with it",
+            id="an exit code below all",
+        ),
+        pytest.param(
             [{"event": "PodFailed", "action": "AbortJob"}, {"events": ["PodFailed"], "action": "RestartJob"}],
             '[1].events[0]: Invalid value: "PodFailed": spec',
             id="two answers to one event",
@@ -319,9 +354,11 @@ def test_several_mistakes_are_told_at_once() -> None:
     [
         ([queue("q", state="Closed")], "the queue is Closed; only an open queue takes Jobs"),
         ([queue("q", state="Closing")], "the queue is Closing"),
+        ([queue("q", parent="up"), queue("up", state="Closed")], "the queue up above it is Closed"),
+        ([queue("q", parent="mid"), queue("mid", parent="up"), queue("up", state="Closing")], "the queue up above it"),
         ([queue("q"), queue("below", parent="q")], "below this are below"),
     ],
-    ids=["a closed queue", "a queue that closes", "a queue with queues below"],
+    ids=["a closed queue", "a queue that closes", "below a closed one", "far below one", "a queue with queues below"],
 )
 def test_only_an_open_leaf_takes_jobs(queues: list[dict[str, Any]], words: str) -> None:
     found = _errors(job(queue="q"), *queues)
@@ -336,6 +373,18 @@ def test_a_queue_that_nobody_has_looked_at_yet_is_open() -> None:
 def test_plugins_have_their_say_about_a_job_that_makes_sense_otherwise() -> None:
     asked = msgspec.structs.replace(around(), plugin_errors=lambda _job: [invalid("spec.plugins[svc]", 1, "no")])
     assert told(create_errors(completed(job()), asked)) == ["spec.plugins[svc]: Invalid value: 1: no"]
+
+
+MIN_AVAILABLE = "volcano.sh/jdb-min-available"
+
+
+def test_a_limit_of_disturbance_that_cannot_be_read_is_refused_when_it_comes_and_when_it_is_written() -> None:
+    words = f'metadata.annotations[{MIN_AVAILABLE}]: Invalid value: "most": must be a whole number above 0'
+    wrong = completed(job())
+    wrong["metadata"]["annotations"] = {MIN_AVAILABLE: "most"}
+    assert any(words in text for text in told(create_errors(wrong, around())))
+    assert any(words in text for text in told(update_errors(wrong, completed(job()), around())))
+    assert update_errors(wrong, wrong, around()) == []
 
 
 # -- changes
@@ -396,6 +445,14 @@ def test_everything_else_stays_as_it_is(change: Any, path: str) -> None:
 def test_a_job_is_not_scaled_to_what_makes_no_sense(change: Any, words: str) -> None:
     found = _update(change)
     assert any(words in text for text in found), found
+
+
+def test_a_job_may_be_scaled_below_its_successes_and_up_again() -> None:
+    def shrink(spec: Any) -> None:
+        spec["tasks"][0] |= {"replicas": 0, "minAvailable": 0}
+        spec["minAvailable"] = 0
+
+    assert _update(shrink, minSuccess=2) == []
 
 
 def test_parts_are_scaled_only_whole() -> None:

@@ -15,6 +15,10 @@ from allhands.api.volcano.podgroup_rules import complete_group, create_errors, u
 from allhands.api.volcano.queue_admission import complete_queue, deletion_error, queue_errors
 from tests.unit.api.volcano.volcano_objects import around, queue, task, told
 
+GOES, STAYS_AWAY = "nodeGroupAffinity", "nodeGroupAntiAffinity"
+MUST = "requiredDuringSchedulingIgnoredDuringExecution"
+SHOULD = "preferredDuringSchedulingIgnoredDuringExecution"
+
 # -- groups
 
 
@@ -197,6 +201,12 @@ def test_members_by_name_pattern_or_labels_are_taken(member: dict[str, Any]) -> 
         ([_member(exactMatch={"name": "No"})], "spec.members[0].selector.exactMatch.name: Invalid value"),
         ([_member("HyperNode", exactMatch={"name": "rack"})], "a HyperNode cannot be a member of itself"),
         ([_member(labelMatch={"matchLabels": {"a b": "c"}})], "spec.members[0].selector.labelMatch.matchLabels"),
+        (
+            [_member("HyperNode", labelMatch={"matchLabels": {"a": "c"}})],
+            "spec.members[0].selector.labelMatch: Forbidden: is only for members of type Node",
+        ),
+        ([_member("HyperNode", exactMatch={})], "spec.members[0].selector.exactMatch.name: Required value"),
+        ([_member(regexMatch={"pattern": "a" * 1025})], "spec.members[0].selector.regexMatch.pattern: Too long"),
     ],
     ids=str,
 )
@@ -245,7 +255,7 @@ def test_members_that_nobody_can_find_are_refused(members: list[dict[str, Any]],
         (
             queue("a", parent="top", deserved={"cpu": 5}),
             [queue("top", deserved={"cpu": 8}), queue("b", parent="top", deserved={"cpu": 4})],
-            "spec.deserved[cpu]: Invalid value: 5: with 1 other queues below top",
+            "spec.deserved[cpu]: Invalid value: 5: together with b it is more than spec.deserved of top above",
         ),
         (
             queue("top", capability={"cpu": 4}),
@@ -272,6 +282,31 @@ def test_members_that_nobody_can_find_are_refused(members: list[dict[str, Any]],
             [queue("b", annotations={"volcano.sh/hierarchy": "root/a/b"})],
             "the queue b is below it, at root/a/b",
         ),
+        (
+            queue("z", annotations={"volcano.sh/hierarchy": "root/a/z", "volcano.sh/hierarchy-weights": "1/2/3"}),
+            [queue("a", annotations={"volcano.sh/hierarchy": "root/a"})],
+            "the queue a is on the way, at root/a",
+        ),
+        (
+            queue("z", annotations={"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "1/2"}),
+            [queue("a", annotations={"volcano.sh/hierarchy": "root/a"})],
+            "the queue a is there already",
+        ),
+        (
+            queue("z", annotations={"volcano.sh/hierarchy": "root//q", "volcano.sh/hierarchy-weights": "1/2/3"}),
+            [],
+            "a name in the path is empty",
+        ),
+        (
+            queue("z", affinity={GOES: {MUST: ["red", "blue"]}, STAYS_AWAY: {MUST: ["blue"]}}),
+            [],
+            f'spec.affinity.{STAYS_AWAY}.{MUST}[0]: Invalid value: "blue"',
+        ),
+        (
+            queue("z", affinity={GOES: {SHOULD: ["red", ""]}}),
+            [],
+            f"spec.affinity.{GOES}.{SHOULD}[1]: Invalid value",
+        ),
     ],
 )
 def test_a_queue_that_does_not_fit_is_refused(new: dict[str, Any], others: list[dict[str, Any]], words: str) -> None:
@@ -289,6 +324,25 @@ def test_queues_that_fit_are_taken() -> None:
     assert queue_errors(queue("a", parent="top", deserved={"cpu": 4}, capability={"cpu": 10}), None, others) == []
     assert queue_errors(queue("root"), None, around()) == []
     assert queue_errors(queue("default", parent="root"), None, around()) == []
+
+
+def test_a_queue_can_be_changed_whatever_others_have_done_to_its_place_since() -> None:
+    notes = {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "1/2"}
+    others = around(
+        queue("b", annotations={"volcano.sh/hierarchy": "root/a/b"}),
+        queue("c", annotations={"volcano.sh/hierarchy": "root/a"}),
+    )
+    old, new = queue("a", annotations=notes), queue("a", annotations=notes, weight=7)
+    assert queue_errors(new, old, others) == []
+    groups = {GOES: {MUST: ["red"]}, STAYS_AWAY: {MUST: ["red"]}}
+    assert queue_errors(queue("d", affinity=groups, weight=7), queue("d", affinity=groups), others) == []
+
+
+def test_queues_with_names_that_only_begin_alike_do_not_meet() -> None:
+    notes = {"volcano.sh/hierarchy": "root/scidev", "volcano.sh/hierarchy-weights": "1/2"}
+    others = [queue("a", annotations={"volcano.sh/hierarchy": it}) for it in ("root/sci", "root", "root/scidevs")]
+    for other in others:
+        assert queue_errors(queue("z", annotations=notes), None, around(other)) == []
 
 
 def test_the_root_is_put_in_front_of_a_path() -> None:

@@ -18,7 +18,7 @@ from allhands.api.volcano.job import JOB
 from allhands.api.volcano.job_flow import JOB_FLOW
 from allhands.api.volcano.job_template import JOB_TEMPLATE
 from allhands.api.volcano.kinds import VOLCANO_KINDS
-from allhands.api.volcano.lifecycle_policy import Event
+from allhands.api.volcano.lifecycle_policy import ACTIONS_OF_USERS, EVENTS_OF_USERS
 from allhands.api.volcano.numatopology import NUMATOPOLOGY
 from allhands.api.volcano.pod_template import POD_TEMPLATE
 from allhands.api.volcano.podgroup import POD_GROUP
@@ -167,8 +167,20 @@ def test_only_what_volcano_requires_is_required(definition: Definition, path: st
     assert set(_fields(definition, path).get("required", ())) == set(names)
 
 
-def test_events_of_a_policy_are_volcanos() -> None:
-    assert set(_fields(JOB, "spec.policies[].event")["enum"]) == {it.value for it in Event}
+@pytest.mark.parametrize("above", ["spec", "spec.tasks[]"])
+def test_a_schema_lists_only_what_may_be_written_in_that_place(above: str) -> None:
+    """Else an error would name choices that are refused a moment later."""
+    events = sorted(it.value for it in EVENTS_OF_USERS)
+    assert _fields(JOB, f"{above}.policies[].event")["enum"] == events
+    assert _fields(JOB, f"{above}.policies[].events")["items"]["enum"] == events
+    assert _fields(JOB, f"{above}.policies[].action")["enum"] == sorted(it.value for it in ACTIONS_OF_USERS)
+
+
+def test_a_command_may_ask_for_what_somebody_does() -> None:
+    assert set(_fields(COMMAND, "action")["enum"]) == {
+        *("AbortJob", "ResumeJob", "RestartJob", "TerminateJob", "CompleteJob"),
+        *("OpenQueue", "CloseQueue"),
+    }
 
 
 def test_only_the_kinds_that_have_one_upstream_have_a_status_of_their_own() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from allhands.core.calendar.estimates import FOREVER
 from allhands.core.calendar.quota_waits import Charge, Refused, charge_of, first_to_allow, guess_queue
+from allhands.core.gang import Part
 from allhands.core.quota.book import QuotaBook
 from allhands.core.snapshot import GroupEntry, Members, PodRef
 from allhands.model.pod import Pod
@@ -39,7 +40,7 @@ def refused(into: QuotaBook, name: str, gpus: int, seconds: int | None = 10) -> 
     bill = into.bill(("q",), ((ANY_FLAVOR, "gpu", gpus),))
     over = explain(Reason.QUEUE_OVER_CAPABILITY, queue="q", used=0, limit=0, resource="gpu", request=0)
     why = into.refusal(bill) or over
-    return Refused(entry(name, gpus), bill, why, seconds)
+    return Refused(entry(name, gpus), bill, why, seconds, Part("", None, ()), is_only_choice=True)
 
 
 @pytest.mark.parametrize(("gpus", "needed"), [(2, 1), (5, 2), (6, 3), (10, 3), (11, None)])

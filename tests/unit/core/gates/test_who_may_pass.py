@@ -59,10 +59,15 @@ KEEPING = msgspec.structs.replace(GREEDY, gates=(BeforePromised(),))
 
 
 def test_nobody_passes_the_first_that_does_not_start() -> None:
-    world = world_of(("first", 4, 10, None), ("wide", 20, 10, None), ("narrow", 1, 10, None))
+    world = world_of(("first", 4, 10, None), ("wide", 8, 10, None), ("narrow", 1, 10, None))
     assert started(world, GREEDY) == ["a/first", "a/narrow"]
     assert started(world, STRICTLY) == ["a/first"]
     assert reason(world, STRICTLY, "a/narrow") == "Nobody passes a/wide, which comes before it and cannot start yet."
+    world = world_of(("first", 4, 10, None), ("wide", 20, 10, None), ("narrow", 1, 10, None))
+    assert reason(world, STRICTLY, "a/narrow") == (
+        "Nobody passes a/wide, which comes before it and cannot start yet. "
+        'The first of them, "a/wide", can never start as things are, and nobody passes it in this queue.'
+    )
 
 
 def test_all_who_fit_start_in_order_if_nobody_fails() -> None:

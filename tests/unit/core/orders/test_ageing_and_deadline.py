@@ -19,7 +19,13 @@ TIMES = st.integers(0, 10**6)
 PRIORITIES = st.integers(-1000, 2**31)
 
 
-def entry(created: int = 0, priority: int = 0, deadline: int | None = None, seconds: int | None = None) -> GroupEntry:
+def entry(
+    created: int = 0,
+    priority: int = 0,
+    deadline: int | None = None,
+    seconds: int | None = None,
+    wait: int | None = None,
+) -> GroupEntry:
     return GroupEntry(
         PodGroup(
             "ns",
@@ -29,6 +35,7 @@ def entry(created: int = 0, priority: int = 0, deadline: int | None = None, seco
             priority=priority,
             deadline_seconds=deadline,
             expected_duration_seconds=seconds,
+            max_wait_seconds=wait,
         )
     )
 
@@ -64,6 +71,16 @@ def test_a_deadline_counts_from_a_set_time_before_the_latest_start() -> None:
     assert order.rank(bound, there, 640) < order.rank(free, there, 640)
     assert order.next_change([free, bound], there, 600) == 640
     assert order.next_change([free, bound], there, 640) is None
+
+
+def test_the_longest_wait_that_a_group_allows_is_a_latest_start_too() -> None:
+    order, there = Deadline(within_seconds=60), snapshot()
+    patient, free = entry(created=100, wait=500), entry(created=100)
+    assert order.latest_start(patient, there) == 600
+    assert order.rank(patient, there, 539) == order.rank(free, there, 539)
+    assert order.rank(patient, there, 540) < order.rank(free, there, 540)
+    assert order.next_change([free, patient], there, 100) == 540
+    assert order.latest_start(entry(created=100, wait=500, deadline=400), there) == 400
 
 
 def test_the_estimate_of_the_queue_counts_where_the_group_says_nothing() -> None:

@@ -15,7 +15,7 @@ from allhands.core.world import World
 from allhands.model.group_status import GroupStatus
 from allhands.model.node import Node
 from allhands.model.pod import Pod, PodPhase
-from allhands.model.podgroup import PodGroup, SubGroup
+from allhands.model.podgroup import DisruptionLimit, PodGroup, SubGroup
 from allhands.model.resources import ResourceVector
 from allhands.model.selector import LabelSelector
 
@@ -115,6 +115,48 @@ def test_budgets_are_used_up_and_given_back() -> None:
 
 def test_without_budgets_nothing_is_rationed() -> None:
     assert DisruptionBudgets().allowance(running(PodGroup("default", "g", ""))) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed"),
+    [
+        (DisruptionLimit(min_available=2), 2),
+        (DisruptionLimit(min_available=4), 0),
+        (DisruptionLimit(min_available=9), 0),
+        (DisruptionLimit(min_available=60, in_percent=True), 1),
+        (DisruptionLimit(max_unavailable=3), 3),
+        (DisruptionLimit(max_unavailable=25, in_percent=True), 1),
+    ],
+    ids=str,
+)
+def test_a_limit_that_a_group_sets_itself_is_about_its_pods_alone(limit: DisruptionLimit, allowed: int) -> None:
+    snapshot = running(PodGroup("default", "g", "", disruption_limit=limit), priorities=(0, 0, 0, 0))
+    left = DisruptionBudgets().allowance(snapshot)
+    assert left is not None
+    rows = list(snapshot.groups["default/g"].bound)
+    assert left.allows(rows[:allowed])
+    assert not left.allows(rows[: allowed + 1]) or allowed == len(rows)
+    left.take(rows[:allowed])
+    assert allowed == len(rows) or not left.allows(rows[allowed : allowed + 1])
+
+
+@pytest.mark.parametrize(
+    ("limit", "members", "up", "ended", "allowed"),
+    [
+        (DisruptionLimit(max_unavailable=2), 5, 4, 0, 1),
+        (DisruptionLimit(max_unavailable=2), 5, 3, 0, 0),
+        (DisruptionLimit(max_unavailable=2), 5, 1, 0, 0),
+        (DisruptionLimit(max_unavailable=2), 5, 3, 2, 2),
+        (DisruptionLimit(min_available=2), 5, 1, 0, 0),
+        (DisruptionLimit(min_available=34, in_percent=True), 3, 3, 0, 1),
+        (DisruptionLimit(max_unavailable=1, size=4), 3, 3, 0, 0),
+        (DisruptionLimit(max_unavailable=25, in_percent=True, size=8), 4, 4, 0, 0),
+    ],
+)
+def test_members_that_are_missing_already_use_the_limit_up(
+    limit: DisruptionLimit, members: int, up: int, ended: int, allowed: int
+) -> None:
+    assert limit.allowed(members, up, ended) == allowed
 
 
 def test_a_budget_below_zero_allows_nothing() -> None:

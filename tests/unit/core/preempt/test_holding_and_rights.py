@@ -181,6 +181,10 @@ def test_words_about_protection_count_gangs() -> None:
     assert protected({"x": 1}, 3) == (
         "No room can be made: 1 gang is protected by x, evicting 2 other gangs would not make enough room."
     )
+    assert protected({"x": 1}, 4, {"budgets": 2}) == (
+        "No room can be made: 1 gang is protected by x, only a part of 2 gangs may go by budgets, "
+        "evicting the one other gang would not make enough room."
+    )
     why = explain(Reason.INSUFFICIENT_RESOURCES, fits=1, need=2, resource="gpu", short="1")
     assert str(with_note(why, "And so on.")) == f"{why} And so on."
     assert with_note(why, "") is why

@@ -168,7 +168,31 @@ def test_a_guarantee_is_kept_free_under_the_cap_of_every_level_above() -> None:
     )
     assert (most(book, "a"), most(book, "b")) == (10, 4)
     assert why(book, "b", gpus(5)) == (
-        'Queue "b" uses 0 of the 0 gpu that it deserves, and the group asks for 5, which nobody lends.'
+        'Queue "b" uses 0 gpu and deserves 0; the group asks for 5, but 6 gpu are kept free for queue "a" '
+        "(guarantee 6)."
+    )
+
+
+def test_who_holds_it_back_is_named_whatever_it_is_kept_by() -> None:
+    book = book_of(
+        Queue("a", quotas=gpu(guarantee=3)),
+        Queue("b", quotas=gpu(guarantee=2)),
+        Queue("big", quotas=gpu(deserved=9)),
+        Queue("inner", "big", gpu(guarantee=4)),
+        Queue("c"),
+        total=12,
+    )
+    run(book, ("a", 2), ("c", 3))
+    told = 'Queue "c" uses 3 gpu and deserves 0; the group asks for 2, but 7 gpu are kept free for queues'
+    assert why(book, "c", gpus(2)) == f'{told} "inner" (guarantee 4), "b" (guarantee 2), "a" (guarantee 3).'
+
+
+def test_who_lends_too_little_is_named_with_what_it_lends() -> None:
+    book = cohort(Queue("a", "cohort", gpu(deserved=5, lending=2)), Queue("b", "cohort", gpu(deserved=3)))
+    run(book, ("b", 5))
+    assert why(book, "b", gpus(1)) == (
+        'Queue "b" uses 5 gpu and deserves 3; the group asks for 1, '
+        'but 3 gpu are kept free for queue "a" (lends 2 of 5).'
     )
 
 
@@ -268,7 +292,7 @@ def test_amounts_in_a_refusal_are_written_as_people_write_them() -> None:
         'Queue "q" uses 3Gi of its capability of 8Gi memory; the group asks for 6Gi.'
     )
     assert why(book, "q", (("*", "cpu", 3600),)) == (
-        'Queue "q" uses 500m of its capability of 4 cpu; the group asks for 3600m.'
+        'Queue "q" uses 0.5 of its capability of 4 cpu; the group asks for 3.6.'
     )
 
 

@@ -189,5 +189,25 @@ def test_without_any_domain_a_hard_rule_is_refused_and_a_soft_one_goes_anywhere(
     assert list(candidates(columns, hard(1), sums, 1)) == []
     assert list(candidates(columns, hard(1), sums, 1, bound=[0])) == []
     assert list(candidates(columns, soft(1), sums, 1, bound=[0])) == [None]
-    assert str(why_not(columns, hard(1), sums, 1)) == "No domain of tier 1 has room for 1 pods; the best of 0 holds 0."
-    assert str(why_not(columns, hard(), sums, 1)) == "No domain of tier any has room for 1 pods; the best of 0 holds 0."
+    told = "there is none: no node is in any domain (nodes come into domains by their labels, or by HyperNodes)."
+    assert str(why_not(columns, hard(1), sums, 1)) == f"Its pods must be in one domain of tier 1, and {told}"
+    assert str(why_not(columns, hard(), sums, 1)) == f"Its pods must be in one domain, and {told}"
+    part = why_not(columns, hard(2), sums, 1, subgroup="a/0")
+    assert str(part) == f'The pods of sub-group "a/0" must be in one domain of tier 2 or closer, and {told}'
+    assert part.number("domains") == 0
+
+
+def test_where_all_domains_are_wider_their_tiers_are_named_and_what_would_help() -> None:
+    columns = columns_of([Domain("b", 2, None, ("n",), "block", tree="halls"), Domain("h", 3, tree="halls")])
+    why = why_not(columns, hard(1), columns.sums(np.array([1])), 1)
+    assert str(why) == (
+        "Its pods must be in one domain of tier 1, and there is none: the closest domains are of tier 2 (block), 3 "
+        "(make closer ones, or allow a wider tier)."
+    )
+
+
+def test_where_all_domains_of_the_tier_are_unhealthy_that_is_what_is_told() -> None:
+    columns = columns_of([Domain("r", 1, None, ("n",), healthy=False)])
+    assert str(why_not(columns, hard(1), columns.sums(np.array([1])), 1)).endswith(
+        "there is none: the 1 that there are cannot be used, since they are unhealthy."
+    )

@@ -192,7 +192,7 @@ def test_a_part_with_nothing_to_place_needs_no_room() -> None:
         (
             PartDemand("", (), hard(2), groups(2, 6, hard(1))),
             {"b0": 1},
-            "No domain of tier 1 has room for 6 pods; the best of 6 holds 4.",
+            'Sub-group "g0" waits for a domain of tier 1 with room for its 6 pods; the best of 6 holds 4.',
         ),
         (
             PartDemand("", (), hard(2), groups(4, 3, hard(1))),

@@ -92,6 +92,28 @@ def test_a_command_that_makes_no_sense_now_is_thrown_away_and_told(action: str) 
     assert "CommandIgnored" in world.reasons()
 
 
+@pytest.mark.parametrize("action", sorted(PARTIAL))
+def test_a_command_cannot_restart_a_part_of_a_job_and_says_what_can(action: str) -> None:
+    """Volcano uses up a retry and restarts nothing."""
+    world = running()
+    world.order(action)
+    world.settle()
+    told = next(it.message for it in world.events if it.reason == "CommandIgnored")
+    assert f"asks for {action}, which only a policy can ask for" in told
+    assert "RestartJob" in told
+    assert world.phase == "Running"
+    assert world.status.get("retryCount", 0) == 0
+
+
+@pytest.mark.parametrize("action", ["OpenQueue", "Nonsense", "SyncJob"])
+def test_a_command_that_no_job_knows_is_told_which_ones_are_known(action: str) -> None:
+    world = running()
+    world.order(action)
+    world.settle()
+    told = next(it.message for it in world.events if it.reason == "CommandIgnored")
+    assert "a Job knows AbortJob, CompleteJob, RestartJob, ResumeJob, TerminateJob" in told
+
+
 def test_commands_are_done_one_after_the_other() -> None:
     world = running()
     world.order("AbortJob")

@@ -9,6 +9,7 @@ import pytest
 from allhands.lifecycle.volcano_job import Equipment
 from allhands.lifecycle.volcano_job.extension import Companion
 from allhands.lifecycle.volcano_job.names import GROUP_NAME, JOB_VERSION, PARTITION, QUEUE_NAME, TASK, TASK_INDEX
+from allhands.lifecycle.volcano_job.retries import FLOW_SECONDS
 from tests.manifests import CONFIG_MAPS
 from tests.volcano_job_world import VolcanoJobWorld
 from tests.volcano_jobs import policy, task
@@ -35,6 +36,20 @@ def test_no_pod_is_made_before_the_group_is_let_in() -> None:
     world.open()
     world.settle()
     assert world.names() == ["train-worker-0", "train-worker-1", "train-worker-2"]
+
+
+def test_a_group_says_what_its_pods_may_use_at_most_for_quotas() -> None:
+    workers = task("worker", 3)
+    workers["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "500m", "memory": "1Gi"}}
+    world = VolcanoJobWorld(workers, task("other", 1), opens=False)
+    world.settle()
+    assert world.group is not None
+    assert world.group["spec"]["minResources"] == {
+        "cpu": "2500m",
+        "memory": "3Gi",
+        "limits.cpu": "1500m",
+        "limits.memory": "3Gi",
+    }
 
 
 def test_a_job_runs_to_its_end_and_leaves_what_has_ended() -> None:
@@ -325,3 +340,95 @@ def test_what_plugins_need_is_there_before_the_first_pod_and_follows_when_it_is_
     world.settle()
     assert world.others[("configmaps", "list")]["data"] == {"count": "4"}
     assert len(world.pods) == 4
+
+
+def _with_list() -> VolcanoJobWorld:
+    world = VolcanoJobWorld(task("worker", 2), equipment=Equipment((Neighbours(),)), plugins={"list": []})
+    world.settle()
+    world.run()
+    world.settle()
+    return world
+
+
+def test_what_plugins_made_goes_when_the_last_pod_has_ended() -> None:
+    world = _with_list()
+    world.order("TerminateJob")
+    world.settle()
+    assert world.others, "pods that are going may still need it"
+    world.end_going()
+    world.settle()
+    assert world.phase == "Terminated"
+    assert not world.others
+    assert not world.status.get("controlledResources")
+
+
+@pytest.mark.parametrize("cut", range(12))
+def test_a_job_that_is_aborted_and_resumed_gets_again_what_its_plugins_need(cut: int) -> None:
+    world = _with_list()
+    world.order("AbortJob")
+    world.settle()
+    world.end_going()
+    for limit in (cut % 4, cut // 4):
+        world.look(limit)
+    world.settle()
+    assert world.phase == "Aborted"
+    assert not world.others
+    world.order("ResumeJob")
+    world.settle()
+    assert world.others[("configmaps", "list")]["data"] == {"count": "2"}
+    assert world.status["controlledResources"] == {"plugin-list": "list"}
+    assert len(world.names("Pending")) == 2
+
+
+def test_what_plugins_made_stays_when_a_job_is_restarted() -> None:
+    world = _with_list()
+    world.order("RestartJob")
+    world.settle()
+    assert world.others
+    world.end_going()
+    world.settle()
+    assert world.others
+
+
+def test_claims_stay_after_the_end() -> None:
+    volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteMany"]}}]
+    world = VolcanoJobWorld(task("worker", 1), volumes=volumes)
+    world.settle()
+    world.run()
+    world.succeed()
+    world.settle()
+    assert world.phase == "Completed"
+    assert len(world.others) == 1
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_a_job_that_is_over_lives_as_long_as_it_may_whenever_the_controller_was_stopped(cut: int) -> None:
+    world = VolcanoJobWorld(
+        task("worker", 1), equipment=Equipment((Neighbours(),)), plugins={"list": []}, ttlSecondsAfterFinished=60
+    )
+    world.settle()
+    world.run()
+    world.settle()
+    world.succeed()
+    world.look(cut)
+    world.settle()
+    world.advance(59)
+    assert world.job is not None
+    assert not world.others
+    world.advance(1)
+    assert world.job is None
+
+
+def test_the_job_of_a_flow_stays_until_the_flow_has_seen_its_end() -> None:
+    world = VolcanoJobWorld(task("worker", 1), ttlSecondsAfterFinished=0)
+    assert world.job is not None
+    owner = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "name": "f", "uid": "f", "controller": True}
+    world.job["metadata"]["ownerReferences"] = [owner]
+    world.settle()
+    world.run()
+    world.settle()
+    world.succeed()
+    world.settle()
+    assert world.job is not None
+    world.advance(FLOW_SECONDS)
+    assert world.job is None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allhands.lifecycle.volcano_job.names import CLOCKS
 from allhands.lifecycle.volcano_job.retries import pause_seconds
 from tests.volcano_job_world import VolcanoJobWorld
 from tests.volcano_jobs import policy, task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ENDS = {"AbortJob": "Aborted", "TerminateJob": "Terminated", "CompleteJob": "Completed"}
 
@@ -267,13 +271,88 @@ def test_a_scaled_down_pod_is_not_evicted() -> None:
     assert world.phase == "Running"
 
 
-def test_an_evicted_pod_with_a_timeout_is_replaced_and_answered_if_the_new_one_does_not_come_up() -> None:
-    """With the shell's hint; see controllers/volcano_job.py."""
+@pytest.mark.parametrize("cut", range(7))
+@pytest.mark.parametrize("event", HAPPENINGS)
+def test_a_timeout_goes_on_whenever_the_controller_was_stopped(event: str, cut: int) -> None:
+    """Nothing is remembered between looks here: what they begin with is on the objects."""
+    policies = [policy("AbortJob", event.partition(",")[0], timeout="1m")]
+    world = running(task("worker", 3), task("other", 1), policies=policies)
+    HAPPENINGS[event](world)
+    world.look(cut)
+    world.settle()
+    world.end_going()
+    world.advance(20)
+    world.advance(39)
+    assert world.phase in ("Pending", "Running")
+    world.advance(2)
+    assert world.phase == "Aborting"
+
+
+@pytest.mark.parametrize("happening", [evict, vanish])
+def test_an_evicted_pod_with_a_timeout_is_replaced_and_answered_if_the_new_one_does_not_come_up(
+    happening: Callable[[VolcanoJobWorld], None],
+) -> None:
     world = running(policies=[policy("AbortJob", "PodEvicted", timeout="1m")])
-    world.vanish("train-worker-1")
+    happening(world)
+    world.settle()
+    world.end_going()
     world.settle()
     assert world.phase == "Pending"
     assert len(world.names()) == 3
+    world.run()
+    world.settle()
+    world.advance(100)
+    assert world.phase == "Running", "the new one is up"
+    happening(world)
+    world.settle()
+    world.end_going()
+    world.advance(61)
+    assert world.phase == "Aborting"
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_an_eviction_is_answered_once_by_a_restart_of_the_pod(cut: int) -> None:
+    world = running(policies=[policy("RestartPod", "PodEvicted", timeout="1m")], maxRetry=9)
+    vanish(world)
+    world.settle()
+    world.now_seconds += 61
+    world.look(cut)
+    world.settle()
+    assert world.status["retryCount"] == 1
+    world.advance(300)
+    world.advance(300)
+    assert world.status["retryCount"] == 1
+    assert world.phase == "Pending"
+    assert len(world.names("Pending")) == 1
+
+
+def test_changes_within_the_time_of_a_first_one_are_answered_with_it() -> None:
+    world = running(task("worker", 3, minAvailable=1), policies=[policy("RestartJob", "JobUpdated", timeout="1m")])
+    update(world)
+    world.settle()
+    world.advance(50)
+    world.change_spec(minAvailable=1)
+    world.advance(11)
+    world.end_going()
+    world.settle()
+    assert world.status["retryCount"] == 1
+    world.run()
+    world.settle()
+    world.advance(200)
+    assert world.status["retryCount"] == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"Unknown": "x"}', '{"PodEvicted/worker/1": 1e400}', '{"a": null}'])
+def test_notes_that_somebody_has_spoilt_are_no_notes(text: str) -> None:
+    world = running(policies=[policy("AbortJob", "Unknown", timeout="1m")])
+    assert world.group is not None
+    world.group["metadata"]["annotations"][CLOCKS] = text
+    lose(world)
+    world.settle()
+    world.advance(59)
+    assert world.phase == "Running"
+    world.advance(2)
+    assert world.phase == "Aborting"
 
 
 def test_partial_restarts_do_nothing_about_what_is_about_no_task() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from allhands.runtime.scheduling.watched_world import LATER_SECONDS, MOST_LATER_SECONDS, WatchedWorld
+from allhands.runtime.scheduling.late_looks import LATER_SECONDS, MOST_LATER_SECONDS
+from allhands.runtime.scheduling.watched_world import WatchedWorld
 from tests.virtual import cluster, on_virtual_time
 
 
@@ -22,7 +23,7 @@ async def test_who_is_busy_is_not_woken_by_what_he_does() -> None:
             busy[0] = True
             loop.call_later(ends_after_seconds, busy.__setitem__, 0, False)
         for _ in range(3):
-            watched._note_expected()
+            watched._late_looks.note()
         await asyncio.sleep(3 * MOST_LATER_SECONDS)
         busy[0] = False
         assert len(told) == 1

@@ -191,3 +191,39 @@ async def test_a_coscheduling_group_preempts_by_the_priority_of_its_pods() -> No
             await world.objects.create(PODS, {"metadata": metadata, "spec": spec}, "default")
         await asyncio.sleep(10)
         assert sorted(await world.leaving()) == ["low-0", "low-1"]
+
+
+@on_virtual_time
+async def test_a_gang_whose_pods_come_one_by_one_is_looked_at_seldom_and_started_with_the_last_of_them() -> None:
+    world = SchedulerWorld()
+    await world.install()
+    await world.node("a", 100)
+    async with world.scheduling() as scheduler:
+        await world.pod_group("gang", 60)
+        await asyncio.sleep(5)
+        cycles = scheduler.cycles
+        for number in range(59):
+            await world.pod(f"gang-{number}", schedulingGroup={"podGroupName": "gang"})
+            await asyncio.sleep(0.2)
+        assert scheduler.cycles - cycles < 30
+        assert await world.bound() == {}
+        # They are still coming: nobody need be told that some are missing.
+        assert [await world.told(f"gang-{number}") for number in range(59)] == [""] * 59
+        await world.pod("gang-59", schedulingGroup={"podGroupName": "gang"})
+        await asyncio.sleep(0.5)
+        assert len(await world.bound()) == 60
+
+
+@on_virtual_time
+async def test_a_gang_that_does_not_grow_any_more_is_told_what_is_missing() -> None:
+    world = SchedulerWorld()
+    await world.install()
+    await world.node("a", 100)
+    async with world.scheduling():
+        await world.pod_group("gang", 4)
+        for number in range(3):
+            await world.pod(f"gang-{number}", schedulingGroup={"podGroupName": "gang"})
+            await asyncio.sleep(3)
+        assert await world.told("gang-0") == ""
+        await asyncio.sleep(15)
+        assert await world.told("gang-0") == "3 of the 4 pods that must start together exist."

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from allhands.api.volcano.hyper_node import HYPER_NODE
 from allhands.ports import Query
+from allhands.runtime.scheduling.letting_in import FLIGHT
 from tests.foreign_kinds import VOLCANO, define_all, group
 from tests.manifests import PODS
 from tests.scheduler_world import QUEUES, SCHEDULING, SchedulerWorld
@@ -100,7 +102,9 @@ async def test_the_capability_of_the_queue_is_respected_and_who_waits_is_told() 
         assert await world.members("second") == []
         (told,) = (await world.status("second"))["conditions"]
         assert (told["type"], told["status"], told["reason"]) == ("Unschedulable", "True", "NotEnoughResources")
-        assert told["message"] == 'Queue "blue" uses 6 of its capability of 6 cpu; the group asks for 4.'
+        assert (
+            told["message"] == 'Queue "blue" has given or promised 6 of its capability of 6 cpu; the group asks for 4.'
+        )
         before = world.written()
         await asyncio.sleep(600)
         assert world.written() == before  # it is told once
@@ -215,3 +219,150 @@ async def test_a_group_that_has_ended_stays_so_when_its_pods_are_removed() -> No
             await world.delete_pod(pod)
             await asyncio.sleep(10)
         assert (await world.status("train"))["phase"] == "Completed"
+
+
+async def switches(world: VolcanoWorld) -> None:
+    """Two HyperNodes with a node of four cores each, and a wider one around them."""
+    for name in ("a", "b"):
+        await world.node(name, 4)
+        await hyper_node(world, f"s-{name}", 1, {"type": "Node", "selector": {"exactMatch": {"name": name}}})
+    await hyper_node(world, "block", 2, {"type": "HyperNode", "selector": {"regexMatch": {"pattern": "^s-"}}})
+
+
+async def hyper_node(world: VolcanoWorld, name: str, tier: int, *members: dict[str, Any]) -> None:
+    spec = {"tier": tier, "tierName": "switch" if tier == 1 else "block", "members": list(members)}
+    await world.objects.create(HYPER_NODE.resource, {"metadata": {"name": name}, "spec": spec})
+
+
+NEVER_IN_A_SWITCH = (
+    "Its 6 pods ask for 6 cpu together and must be in one domain of tier 1 (switch); the largest of 2, "
+    '"hypernode:s-a", has 4 in all: it can never start on these nodes.'
+)
+
+
+@on_virtual_time
+async def test_a_minimum_of_one_pod_is_not_told_as_pods() -> None:
+    world = VolcanoWorld()
+    in_a_switch = {"mode": "hard", "highestTierAllowed": 1}
+    async with world.at_work():
+        await switches(world)
+        await world.group("one", 1, minResources={"cpu": "5500m"}, networkTopology=in_a_switch)
+        await asyncio.sleep(10)
+        message = (await world.status("one"))["conditions"][0]["message"]
+        assert message.startswith("It asks for 5.5 cpu together and must be in one domain of tier 1 (switch);")
+
+
+@on_virtual_time
+async def test_a_group_that_no_hyper_node_could_hold_is_told_so_is_not_let_in_and_keeps_nobody_out() -> None:
+    world = VolcanoWorld()
+    async with world.at_work():
+        await switches(world)
+        await world.queue("blue", capability={"cpu": "8"})
+        await world.group("huge", 6, queue="blue", networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        await asyncio.sleep(10)
+        await world.group("next", 8, queue="blue")
+        await asyncio.sleep(30)
+        assert await world.phases() == {"huge": "Pending", "next": "Running"}
+        condition = (await world.status("huge"))["conditions"][0]
+        assert (condition["reason"], condition["message"]) == ("GroupNeverFits", NEVER_IN_A_SWITCH)
+        # A switch that is large enough changes that.
+        await world.end("next")
+        await world.node("c", 8)
+        await hyper_node(world, "s-c", 1, {"type": "Node", "selector": {"exactMatch": {"name": "c"}}})
+        await asyncio.sleep(30)
+        assert (await world.phases())["huge"] == "Running"
+
+
+@on_virtual_time
+async def test_a_tier_without_hyper_nodes_is_told_and_nobody_is_let_in_for_it() -> None:
+    world = VolcanoWorld()
+    async with world.at_work():
+        await world.node("a", 4)
+        await hyper_node(world, "block", 2, {"type": "Node", "selector": {"exactMatch": {"name": "a"}}})
+        await world.group("pair", 2, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        await asyncio.sleep(10)
+        condition = (await world.status("pair"))["conditions"][0]
+        assert condition["message"] == (
+            "Its pods must be in one domain of tier 1, and there is none: the closest domains of tree "
+            '"hypernodes" are of tier 2 (block), 3 (make closer ones, or allow a wider tier).'
+        )
+
+
+@on_virtual_time
+async def test_who_was_let_in_and_can_never_start_keeps_nobody_out() -> None:
+    """By their sum its pods fit into a switch, but not one by one on its nodes."""
+    world = VolcanoWorld()
+    async with world.at_work():
+        for name in ("a", "b"):
+            await world.node(name, 1)
+        members = [{"type": "Node", "selector": {"exactMatch": {"name": it}}} for it in ("a", "b")]
+        await hyper_node(world, "s", 1, *members)
+        await world.queue("blue", capability={"cpu": "2"})
+        hard = {"mode": "hard", "highestTierAllowed": 1}
+        # It says too little of what its pods will ask for.
+        await world.group("huge", 3, queue="blue", networkTopology=hard, minResources={"cpu": "2"})
+        await asyncio.sleep(20)
+        assert (await world.phases())["huge"] == "Inqueue"
+        await world.group("next", 2, queue="blue")
+        await asyncio.sleep(30)
+        assert (await world.phases())["next"] == "Running"
+
+
+@on_virtual_time
+async def test_volcano_0b82db7_6db3122_what_was_promised_to_pods_that_are_bound_by_now_is_counted_once() -> None:
+    """What a group was promised was counted beside what its pods in the state Binding had, so that its queue looked
+    full."""
+    world = VolcanoWorld()
+    await world.node("a", 8)
+    async with world.at_work():
+        await world.queue("blue", capability={"cpu": "8"})
+        await world.group("first", 4, queue="blue")
+        # Pods are there at the next look after it was let in, and bound a moment later: at no moment is it twice there.
+        await world.group("second", 4, queue="blue")
+        for _ in range(40):
+            await asyncio.sleep(0.25)
+            verdicts = await world.phases()
+            assert "capability" not in str([await world.status(name) for name in verdicts])
+        assert await world.phases() == {"first": "Running", "second": "Running"}
+
+
+@on_virtual_time
+async def test_volcano_5568_pods_that_come_before_their_group_start_when_it_is_there() -> None:
+    """A pod whose PodGroup was not known yet ended the scheduler."""
+    world = VolcanoWorld()
+    await world.node("a", 4)
+    async with world.at_work():
+        for number in range(2):
+            await world.pod(f"early-{number}", annotations={"scheduling.k8s.io/group-name": "early"})
+        await world.group("other", 1)
+        await asyncio.sleep(10)
+        assert (await world.phases())["other"] == "Running"
+        assert not [pod for pod in await world.bound() if pod.startswith("early")]
+        await world.group("early", 2)
+        await asyncio.sleep(20)
+        assert (await world.phases())["early"] == "Running"
+
+
+@on_virtual_time
+async def test_many_groups_that_come_together_are_let_in_at_once() -> None:
+    world = VolcanoWorld()
+    await world.node("a", 1_000)
+    async with world.at_work():
+        for number in range(200):
+            await world.group(f"g{number:03}", 2)
+        await asyncio.sleep(2)
+        assert set((await world.phases()).values()) == {"Inqueue"}
+        # Each was written once for that, but for the first, of which it is learned how statuses are written.
+        assert world.written() <= 200 + FLIGHT
+
+
+@on_virtual_time
+async def test_a_group_that_is_gone_before_it_is_let_in_keeps_nobody_out() -> None:
+    world = VolcanoWorld()
+    await world.node("a", 100)
+    async with world.at_work():
+        await world.group("gone", 2)
+        await world.objects.delete(VOLCANO, "gone", "default")
+        await world.group("train", 2)
+        await asyncio.sleep(20)
+        assert await world.phases() == {"train": "Running"}
