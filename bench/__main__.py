@@ -10,7 +10,9 @@ from bench.figures import Report, as_json, as_table, machine
 
 BENCHMARKS = {
     "agents": "simulated kubelets: what a pod from bound to Succeeded costs",
+    "jobs": "10,000 Volcano Jobs through their whole life, simulated",
     "capacity": "10,000 nodes and 100,000 running pods, simulated: memory, and cost at rest",
+    "durable": "acknowledged writes with a synced disk, against the real ones; start with 100,000 objects",
     "quality": "plans of the core and the best possible ones on small clusters",
     "startup": "from the command to a ready cluster, and what --help imports",
     "holding": "100,000 pods in memory: what they weigh, finding a few, watching",

@@ -107,10 +107,10 @@ class RealServer:
             answers[number] = raw
 
     def _server_cpu_seconds(self) -> float:
-        return sum(_cpu_seconds(self._plane.services[name].pid) for name in _SERVERS)
+        return sum(cpu_seconds(self._plane.services[name].pid) for name in _SERVERS)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """Processor time of all threads of a process, from the kernel's accounts."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     user, system = int(fields[11]), int(fields[12])

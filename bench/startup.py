@@ -53,10 +53,10 @@ def report(*, quick: bool) -> Report:
     helps: list[float] = []
     passes: list[float] = []
     with tempfile.TemporaryDirectory(prefix="allhands-bench-") as folder:
-        cold = _up_seconds(Path(folder) / "data", 3)
+        cold, _ = (_up_seconds(Path(folder) / f"data-{nodes}", nodes) for nodes in ups)
         for _ in range(rounds):
             for nodes, seconds in ups.items():
-                seconds.append(_up_seconds(Path(folder) / "data", nodes))
+                seconds.append(_up_seconds(Path(folder) / f"data-{nodes}", nodes))
             passes.append(_run_seconds(sys.executable, "-c", "pass"))
             helps.append(_run_seconds(*_COMMAND, "--help"))
     modules = _modules_of_help()
@@ -67,7 +67,7 @@ def report(*, quick: bool) -> Report:
         title="seconds from the command to the ready line",
         command=command_line("startup", quick=quick),
         settings=(
-            f"{rounds} interleaved rounds in processes of their own, on one data folder",
+            f"{rounds} interleaved rounds in processes of their own, each on its data folder of before",
             f"`allhands --help` imports {len(modules)} modules; of the heavy libraries: {', '.join(heavy) or 'none'}",
             f"heavy libraries are {', '.join(HEAVY)}",
         ),

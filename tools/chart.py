@@ -12,11 +12,12 @@ from typing import Any
 
 import yaml
 
-from allhands.runtime.installation import kind_objects, rights
+from allhands.runtime.installation import kind_objects, rights, webhooks
 
 BUILT_IN = ("template", "volumeClaim")
 """Fields whose schemas are those of built-in kinds: they are written without a line for each word."""
 FOLDER = Path(__file__).resolve().parent.parent / "charts" / "allhands" / "generated"
+NAMESPACE = "the-namespace-of-the-release"
 _MAPPING = "tag:yaml.org,2002:map"
 KEPT = {"helm.sh/resource-policy": "keep"}
 """With a kind all of its objects would be deleted."""
@@ -56,9 +57,21 @@ def files() -> dict[str, str]:
         ("scheduler-at-home", rights.SCHEDULER_AT_HOME),
         ("controllers-everywhere", rights.CONTROLLERS),
         ("controllers-at-home", rights.CONTROLLERS_AT_HOME),
+        ("controllers-for-volcano", rights.WORKLOAD_GROUPS),
+        ("webhooks-everywhere", rights.WEBHOOKS),
+        ("webhooks-at-home", rights.WEBHOOKS_AT_HOME),
     ):
         found[f"{name}.yaml"] = yaml.safe_dump(rights.rule_manifests(rules), sort_keys=False, width=120)
-    return found
+    return found | _webhook_files()
+
+
+def _webhook_files() -> dict[str, str]:
+    """What the API server asks of whom; the chart puts its own namespace in the place of the word for it."""
+    asked = webhooks.configurations(NAMESPACE, webhooks.by_service(NAMESPACE))
+    return {
+        f"webhooks-{name}.yaml": yaml.safe_dump(it["webhooks"], sort_keys=False, width=120)
+        for name, it in zip(("mutating", "validating"), asked, strict=True)
+    }
 
 
 def main() -> int:

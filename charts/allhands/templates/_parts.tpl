@@ -43,6 +43,9 @@ metadata:
     {{- include "allhands.labels" $ | nindent 4 }}
 rules:
 {{ $.Files.Get (printf "generated/%s-everywhere.yaml" $part) }}
+{{- if and (eq $part "controllers") (has "volcano" $.Values.schedulerNames) }}
+{{ $.Files.Get "generated/controllers-for-volcano.yaml" }}
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -174,7 +177,11 @@ spec:
             {{- if $hasPolicy }}
             - --policy=/etc/allhands/policy/policy.yaml
             {{- end }}
+            {{- if eq $part "webhooks" }}
+            - --address=0.0.0.0:8443
+            {{- else }}
             - --leader-elect
+            {{- end }}
             - --lease-namespace={{ $.Values.namespace }}
             - --metrics-address=0.0.0.0:8080
             {{- if $.Values.metricsSecret }}
@@ -186,6 +193,11 @@ spec:
             - name: metrics
               containerPort: 8080
               protocol: TCP
+            {{- if eq $part "webhooks" }}
+            - name: webhooks
+              containerPort: 8443
+              protocol: TCP
+            {{- end }}
           livenessProbe:
             httpGet:
               path: /healthz
