@@ -271,6 +271,9 @@ class ControlPlane:
                 f"--service-account-private-key-file={self.folder / 'service-accounts.key'}",
                 "--leader-elect=false",
                 "--secure-port=0",
+                # A quota is first counted from a cache that may not know the pods of a moment ago, and then not again
+                # for five minutes: whoever waits for the true count would see the wrong one all that time.
+                "--resource-quota-sync-period=1s",
                 "--kube-api-qps=5000",
                 "--kube-api-burst=5000",
             )
