@@ -43,6 +43,8 @@ WATCH_SECONDS: Final = (300, 600)
 """For how long the server is asked to hold a watch: a random time, so that those that began together do not end so."""
 SILENCE_SECONDS: Final = 30.0
 """A watch that its server has not ended by so much later has a dead connection."""
+MOST_EARLY_BYTES: Final = 32 * 1024 * 1024
+"""So much is listed before anybody reads it; what is more is left to the reader."""
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _PATCH_TYPES: Final[dict[str, str]] = {
     "json": "application/json-patch+json",
@@ -69,6 +71,7 @@ class KubeObjects:
         self.transport = transport or Transport(access, settings, metrics)
         self._early_watches: EarlyRequests[KubeWatch] = EarlyRequests()
         self._early_pages: EarlyRequests[Page] = EarlyRequests()
+        self._early_bytes = 0
 
     async def __aenter__(self) -> KubeObjects:
         await self.transport.__aenter__()
@@ -122,8 +125,15 @@ class KubeObjects:
             self._early_watches.begin(resource, watch)
 
     def list_early(self, resource: Resource, query: Query) -> None:
-        """Asks for that now; whoever asks for the same soon gets that answer."""
-        self._early_pages.begin((resource, query), self._list(resource, query))
+        """Asks for that page now, then for those after it; whoever asks for the same soon gets the answers."""
+        self._early_pages.begin((resource, query), self._list_onward(resource, query))
+
+    async def _list_onward(self, resource: Resource, query: Query) -> Page:
+        page = await self._list(resource, query)
+        self._early_bytes += sum(map(len, page.items))
+        if page.continue_token and self._early_bytes < MOST_EARLY_BYTES:
+            self.list_early(resource, msgspec.structs.replace(query, continue_token=page.continue_token))
+        return page
 
     async def watch(
         self,

@@ -9,6 +9,7 @@ import pytest
 
 from allhands.api.errors import StatusError
 from allhands.kube import early_requests
+from allhands.kube.objects import MOST_EARLY_BYTES
 from allhands.ports import Query
 from tests.manifests import CONFIG_MAPS, DEFINITIONS
 from tests.unit.kube.scripted_server import answer, saying
@@ -91,6 +92,35 @@ async def test_who_lists_the_same_gets_what_was_asked_for_early_and_only_once(
     assert (await client.list(CONFIG_MAPS, Query(limit=2))).version == "2"
     assert (await client.list(CONFIG_MAPS, Query(limit=1))).version == "1"
     assert (await client.list(CONFIG_MAPS, Query(limit=1))).version == "3"
+
+
+def page_of(number: int, size: int, token: str) -> bytes:
+    head = b'{"metadata":{"resourceVersion":"%d","continue":"%s"},' % (number, token.encode())
+    return head + b'"items":["%s"]}' % (b"x" * size)
+
+
+async def test_the_pages_after_it_are_asked_for_before_anybody_reads_the_first(
+    server: ScriptedServer, client: KubeObjects
+) -> None:
+    server.script += [
+        saying(answer(page_of(1, 1, "b"))),
+        saying(answer(page_of(2, 1, "c"))),
+        saying(answer(page_of(3, 1, ""))),
+    ]
+    client.list_early(CONFIG_MAPS, Query(limit=1))
+    asked = [Query(limit=1, continue_token=token) for token in ("", "b", "c")]
+    while len(client._early_pages) < 3:  # noqa: ASYNC110 (nobody is told)
+        await asyncio.sleep(0)
+    assert [(await client.list(CONFIG_MAPS, query)).version for query in asked] == ["1", "2", "3"]
+    assert not client._early_pages
+
+
+async def test_no_more_pages_are_asked_for_early_than_may_be_held(server: ScriptedServer, client: KubeObjects) -> None:
+    server.script += [saying(answer(page_of(1, MOST_EARLY_BYTES, "b"))), saying(answer(page_of(2, 1, "")))]
+    client.list_early(CONFIG_MAPS, Query(limit=1))
+    assert (await client.list(CONFIG_MAPS, Query(limit=1))).continue_token == "b"
+    assert not client._early_pages
+    assert (await client.list(CONFIG_MAPS, Query(limit=1, continue_token="b"))).version == "2"
 
 
 async def test_a_page_that_nobody_took_is_given_up(server: ScriptedServer, client: KubeObjects) -> None:
