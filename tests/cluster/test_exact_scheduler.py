@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SEEDS = range(1, 1 + examples(10, soak_factor=200))
 BATCH = 10
+KEPT = (1933,)
+"""Here one fits only before another that is evicted later: the judge must find that order."""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,11 @@ def test_what_was_bound_was_allowed_and_what_waits_fits_nowhere(judge: WholeJudg
     assert not [str(it) for each in done for it in each.findings]
     assert sum(each.bound for each in done) > 5 * BATCH
     assert sum(each.waiting for each in done) > BATCH
+
+
+@pytest.mark.parametrize("seed", KEPT)
+def test_a_case_in_which_the_order_of_binds_is_hard_to_find(judge: WholeJudge, seed: int) -> None:
+    assert not [str(it) for it in judge.examine(whole_case(seed)).findings]
 
 
 def test_the_judge_sees_a_binding_that_breaks_a_rule(judge: WholeJudge) -> None:

@@ -114,6 +114,8 @@ class WholeJudge(Judge):
         self._copies = 0
         self._placed: list[Manifest] = []
         """Copies that were bound in the place of ours."""
+        self._postponed: set[Key] = set()
+        """Those that did not fit when their turn came."""
         self._ended: dict[Key, Manifest] = {}
         """Pods of ours that were evicted, and that we have ended as a kubelet would."""
 
@@ -231,9 +233,9 @@ class WholeJudge(Judge):
         binds.
 
         Binds that are under way together may arrive in another order than they were decided in. So one that does not
-        fit yet is tried again after each that follows; and if some are left over, all that ever were come first another
-        time, with those that are equal to them (which of these came last may be what counts), and the others in any
-        order.
+        fit yet is tried again after each that follows; and if some are left over, all that ever did not fit come first
+        another time, with those that are equal to them (which of these came last may be what counts), and the others in
+        any order. One that fitted only after somebody had left may have come before him: it did not fit, either.
         """
         self._take_ours_away()
         chance = random.Random(len(bound))
@@ -245,7 +247,7 @@ class WholeJudge(Judge):
             if not problems:
                 break
             self._delete_each(self._placed)
-            difficult |= {_sort(key) for key in problems}
+            difficult |= {_sort(key) for key in self._postponed}
             order = sorted(chance.sample(order, len(order)), key=lambda pod: _sort(_key(pod)) not in difficult)
         return list(problems.items())
 
@@ -256,6 +258,7 @@ class WholeJudge(Judge):
         """
         problems: dict[Key, str] = {}
         self._placed = []
+        self._postponed = set()
         coming = deque(order)
         postponed: list[Manifest] = []
         evicted: list[tuple[Manifest, int]] = []
@@ -270,6 +273,7 @@ class WholeJudge(Judge):
             problem = self._put_back(by_name[_key(pod)], pod["spec"]["nodeName"])
             if problem:
                 problems[_key(pod)] = problem
+                self._postponed.add(_key(pod))
                 postponed.append(pod)
                 continue
             problems.pop(_key(pod), None)
