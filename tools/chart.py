@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from allhands.runtime.installation import kind_objects, rights, webhooks
+from allhands.runtime.installation import kind_objects, people_objects, rights, webhooks
 
 BUILT_IN = ("template", "volumeClaim")
 """Fields whose schemas are those of built-in kinds: they are written without a line for each word."""
@@ -52,6 +52,7 @@ def files() -> dict[str, str]:
         for it in kind_objects()
     ]
     found = {"kinds.yaml": yaml.dump_all(_compact(kinds), Dumper=_Dumper, sort_keys=False, width=120)}
+    found["people.yaml"] = yaml.safe_dump_all(people_objects(), sort_keys=False, width=120)
     for name, rules in (
         ("scheduler-everywhere", rights.SCHEDULER),
         ("scheduler-at-home", rights.SCHEDULER_AT_HOME),

@@ -28,7 +28,7 @@ from allhands.kube.objects import KubeObjects
 from allhands.lifecycle.command import COMMANDS
 from allhands.measure.processes import Reaper, Service
 from allhands.ports import Query
-from allhands.runtime.installation import InstallOptions, install_objects
+from allhands.runtime.installation import InstallOptions, install_objects, people_objects
 from tests.controlplane import ControlPlane
 from tests.foreign_kinds import define_all
 from tests.gang_cluster import Gangs
@@ -54,6 +54,9 @@ QUOTAS = Resource("", "v1", "resourcequotas")
 SERVICES = Resource("", "v1", "services")
 POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews")
 EVERYONE_MAY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 """What the server grants whoever has logged in."""
 AFTER_A_MISHAP = frozenset(
@@ -93,7 +96,7 @@ def plane(real_tools: Path, audit_log: Path) -> Iterator[ControlPlane]:
     rules = [{"level": "Metadata", "userGroups": ["system:serviceaccounts:allhands-system"]}, {"level": "None"}]
     policy.write_text(yaml.safe_dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}", "--audit-log-mode=blocking")
-    wanted = ("job-controller", "persistentvolume-binder-controller")
+    wanted = ("job-controller", "persistentvolume-binder-controller", "clusterrole-aggregation-controller")
     with ControlPlane(controllers=wanted, kwok=True, api_flags=flags) as plane:
         names = [f"--scheduler-name={it}" for it in OPTIONS.scheduler_names]
         done = CliRunner(env={"KUBECONFIG": str(plane.kubeconfig)}).invoke(root, ["install", *names])
@@ -428,6 +431,24 @@ async def test_they_do_their_work_with_what_they_were_granted_and_use_all_of_it(
     assert sorted(used - granted()) == []
 
 
+async def test_who_may_edit_a_namespace_may_submit_jobs_there_and_nowhere_else(objects: KubeObjects) -> None:
+    def has_jobs(role: dict[str, Any]) -> bool:
+        return any("batch.volcano.sh" in rule["apiGroups"] for rule in role["rules"] or ())
+
+    await seen(objects, CLUSTER_ROLES, "edit", "", has_jobs)
+    role = {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": "edit"}
+    ann = {"apiGroup": CLUSTER_ROLES.group, "kind": "User", "name": "ann"}
+    binding = {"metadata": {"name": "ann"}, "roleRef": role, "subjects": [ann]}
+    await objects.create(ROLE_BINDINGS, binding, "default")
+    assert [await may(objects, "ann", "create", namespace) for namespace in ("default", NAMESPACE)] == [True, False]
+
+
+async def may(objects: KubeObjects, who: str, verb: str, namespace: str) -> bool:
+    asked = {"namespace": namespace, "verb": verb, "group": "batch.volcano.sh", "resource": "jobs"}
+    review = {"spec": {"user": who, "resourceAttributes": asked}}
+    return bool((await objects.create(ACCESS_REVIEWS, review)).manifest()["status"]["allowed"])
+
+
 @contextlib.contextmanager
 def _naming_the_end(processes: Processes) -> Iterator[None]:
     """If one of them ended, that is the reason."""
@@ -453,7 +474,7 @@ def granted() -> set[tuple[str, str]]:
     return {
         (it["metadata"]["name"], f"{verb} {name}" + (f".{rule['apiGroups'][0]}" if rule["apiGroups"][0] else ""))
         for it in install_objects(OPTIONS)
-        if it["kind"] in ("Role", "ClusterRole")
+        if it["kind"] in ("Role", "ClusterRole") and it not in people_objects()
         for rule in it["rules"]
         for verb in rule["verbs"]
         for name in rule["resources"]

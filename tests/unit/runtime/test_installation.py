@@ -12,7 +12,7 @@ from allhands import __version__
 from allhands.cli import root
 from allhands.compose.lacking import LACKING, wanted
 from allhands.compose.machine import SystemClock
-from allhands.runtime.installation import InstallOptions, OptionError, install_objects, kind_objects
+from allhands.runtime.installation import InstallOptions, OptionError, install_objects, kind_objects, people_objects
 from allhands.runtime.installation.places import COLLECTIONS, place_of
 from allhands.runtime.installation.rights import (
     CONTROLLERS,
@@ -52,7 +52,9 @@ def of_kind(kind: str, options: InstallOptions = EVERYTHING) -> list[Manifest]:
 
 
 def rules_of(options: InstallOptions = EVERYTHING) -> list[Manifest]:
-    return [rule for it in of_kind("ClusterRole", options) + of_kind("Role", options) for rule in it["rules"]]
+    """Of what runs."""
+    roles = [it for it in of_kind("ClusterRole", options) + of_kind("Role", options) if it not in people_objects()]
+    return [rule for it in roles for rule in it["rules"]]
 
 
 def test_no_rule_has_a_wildcard_shows_all_secrets_or_has_a_verb_that_grants_rights() -> None:
@@ -64,6 +66,20 @@ def test_no_rule_has_a_wildcard_shows_all_secrets_or_has_a_verb_that_grants_righ
         assert "*" not in rule["apiGroups"], rule
         assert "rbac.authorization.k8s.io" not in rule["apiGroups"], rule
         assert "nonResourceURLs" not in rule, rule
+
+
+def test_who_may_edit_or_view_a_namespace_may_do_that_with_its_jobs_and_nothing_is_given_to_anybody_by_us() -> None:
+    edit, view, queues = people_objects()
+    for role, into in ((edit, "edit"), (view, "view")):
+        assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{into}"] == "true"
+        assert {"jobs", "jobflows", "podgroups", "commands"} <= {
+            it for rule in role["rules"] for it in rule["resources"]
+        }
+    assert not any("aggregate" in label for label in queues["metadata"]["labels"])
+    given = {it["roleRef"]["name"] for kind in ("ClusterRoleBinding", "RoleBinding") for it in of_kind(kind)}
+    assert not given & {it["metadata"]["name"] for it in (edit, view, queues)}
+    written = {verb for role in (view, queues) for rule in role["rules"] for verb in rule["verbs"]}
+    assert written == {"get", "list", "watch"}
 
 
 def test_only_pods_claims_volumes_and_homes_of_groups_are_written_in_the_whole_cluster() -> None:

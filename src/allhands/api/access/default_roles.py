@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from allhands.api.document import Manifest
 
 AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
+EDITS_JOBS: Final = "allhands:aggregate-to-edit"
+VIEWS_JOBS: Final = "allhands:aggregate-to-view"
+VIEWS_QUEUES: Final = "allhands:queue-viewer"
 _LABELS: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
@@ -160,6 +163,17 @@ def _role(name: str, rules: Iterable[Rule] = (), *, into: str = "", gathers: str
     return role | {"rules": [_document(rule) for rule in rules]}
 
 
+def roles_for_people() -> Iterator[Manifest]:
+    """What an installation adds to the roles of a cluster that has its own: who may edit or view a namespace may do the
+    same with the jobs in it. Whom queues are shown to is for others to say."""
+    own = (EDITS_JOBS, VIEWS_JOBS, VIEWS_QUEUES)
+    for role in cluster_roles():
+        metadata = role["metadata"]
+        if metadata["name"] in own:
+            labels = {key: value for key, value in metadata["labels"].items() if key not in _LABELS}
+            yield role | {"metadata": {"name": metadata["name"], "labels": labels}}
+
+
 def cluster_roles() -> Iterator[Manifest]:
     """Every role, new."""
     yield _role("cluster-admin", (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",))))
@@ -173,9 +187,9 @@ def cluster_roles() -> Iterator[Manifest]:
     yield _role("system:aggregate-to-admin", _admin_rules(), into="admin")
     yield _role("system:aggregate-to-edit", _edit_rules(), into="edit")
     yield _role("system:aggregate-to-view", _view_rules(), into="view")
-    yield _role("allhands:aggregate-to-edit", _batch_edit_rules(), into="edit")
-    yield _role("allhands:aggregate-to-view", _batch_view_rules(), into="view")
-    yield _role("allhands:queue-viewer", _queue_rules())
+    yield _role(EDITS_JOBS, _batch_edit_rules(), into="edit")
+    yield _role(VIEWS_JOBS, _batch_view_rules(), into="view")
+    yield _role(VIEWS_QUEUES, _queue_rules())
 
 
 _BOUND: Final = {

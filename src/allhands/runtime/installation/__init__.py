@@ -8,10 +8,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allhands.runtime.installation.objects import install_objects, kind_objects
+    from allhands.runtime.installation.objects import install_objects, kind_objects, people_objects
     from allhands.runtime.installation.options import InstallOptions, OptionError
 
-__all__ = ["InstallOptions", "OptionError", "install_objects", "kind_objects"]
+__all__ = ["InstallOptions", "OptionError", "install_objects", "kind_objects", "people_objects"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from allhands import __version__
+from allhands.api.access.default_roles import roles_for_people
 from allhands.api.definitions import MANAGED_BY, OURS, PART_OF
 from allhands.runtime.installation import rights
 from allhands.runtime.installation.webhooks import NAME, by_service, configurations
@@ -39,6 +40,7 @@ def install_objects(options: InstallOptions) -> list[Manifest]:
     for part, (everywhere, at_home) in parts.items():
         named = rights.of_controllers(options.scheduler_names) if part == "controllers" else everywhere
         found += _rights_of(options, part, named, at_home)
+    found += people_objects()
     found.append(_critical_quota(options))
     if options.policy:
         found.append(_policy(options))
@@ -54,6 +56,11 @@ def install_objects(options: InstallOptions) -> list[Manifest]:
 def kind_objects() -> list[Manifest]:
     """The definitions of our kinds, which is all that a scheduler outside the cluster needs."""
     return [_labelled(definition.manifest()) for definition in KINDS]
+
+
+def people_objects() -> list[Manifest]:
+    """Roles for those who submit jobs."""
+    return [_labelled(it) for it in roles_for_people()]
 
 
 def labels_of(part: str = "") -> dict[str, str]:
