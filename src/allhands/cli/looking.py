@@ -73,8 +73,14 @@ HYPER_NODES: Final = Part(
 FLOWS: Final = Part("flows", Resource("flow.volcano.sh", "v1alpha1", "jobflows"), see_flow, is_optional=True)
 EVENTS: Final = Part("events", Resource("", "v1", "events"), see_event, is_optional=True)
 
+JOBS_IF_SHOWN: Final = JOBS._replace(is_optional=True)
+PODS_IF_SHOWN: Final = PODS._replace(is_optional=True)
+
 GROUP_PARTS: Final = (JOBS, VOLCANO_JOBS, *POD_GROUPS, PODS, QUEUES)
 """What a list of groups is made of."""
+QUEUE_PARTS: Final = (JOBS_IF_SHOWN, VOLCANO_JOBS, *POD_GROUPS, PODS_IF_SHOWN, QUEUES, NODES_IF_SHOWN)
+EVERYWHERE: Final = (JOBS, PODS)
+"""What no cluster is without: if it is not there, it is not for us."""
 
 
 def now_seconds() -> int:
@@ -102,7 +108,8 @@ def _together(parts: Sequence[Part], seen: dict[Resource, list[Any] | None]) -> 
 
 
 def _picture(parts: Sequence[Part], seen: dict[Resource, list[Any] | None]) -> Picture:
-    return Picture(**_together(parts, seen))
+    hidden = frozenset(it.name for it in EVERYWHERE if it.resource in seen and seen[it.resource] is None)
+    return Picture(**_together(parts, seen), hidden=hidden)
 
 
 async def _listed(objects: Objects, part: Part, namespace: str) -> list[Any] | None:

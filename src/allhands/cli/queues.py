@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from allhands.views.queues import QueueRow, QuotaRow
 
 NO_QUEUES = "This cluster has no queues: it does not know the kind Queue. All jobs share the whole cluster as equals."
+NOT_COUNTED = "You may not list jobs and pods everywhere: what is used is told as the queues' own status says."
 RESOURCES_SHOWN = 3
 
 
@@ -37,16 +38,20 @@ def command(target: Target, output: str, watch: bool) -> None:
       allhands queues --watch
       allhands queues -o json
     """
-    from allhands.cli.looking import GROUP_PARTS, NODES_IF_SHOWN  # noqa: PLC0415 (`--help` must not pay for it)
+    from allhands.cli.looking import QUEUE_PARTS  # noqa: PLC0415 (`--help` must not pay for it)
     from allhands.cli.output import show_rows  # noqa: PLC0415
 
     shown: list[str] = []
     served = [False]
+    said: list[str] = []
 
     def rows(picture: Picture) -> Sequence[QueueRow]:
-        from allhands.views.queues import queue_rows  # noqa: PLC0415
+        from allhands.views.queues import queue_rows, shows_everybody  # noqa: PLC0415
 
         served[0] = picture.queues is not None
+        if not shows_everybody(picture) and not said:
+            said.append(NOT_COUNTED)
+            click.echo(NOT_COUNTED, err=True)
         found = queue_rows(picture) if served[0] else []
         shown[:] = resources_of(found)
         return found
@@ -54,7 +59,7 @@ def command(target: Target, output: str, watch: bool) -> None:
     async def talk(session: Session) -> None:
         await show_rows(
             session,
-            (*GROUP_PARTS, NODES_IF_SHOWN),
+            QUEUE_PARTS,
             rows,
             lambda: QueueTable(shown),
             output=output,

@@ -20,6 +20,7 @@ from allhands.lifecycle.job_flow.documents import FlowDocument
 from allhands.model.node import Node, NodeDocument
 from allhands.model.pod_document import Timestamp, seconds_of
 from allhands.model.reason import Reason
+from allhands.model.resources import EMPTY, ResourceVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,6 +103,14 @@ class PodSeen(msgspec.Struct, frozen=True):
     finished_at_seconds: int | None = None
 
 
+class WrittenUse(msgspec.Struct, frozen=True):
+    """What a queue holds, with those below it, and its own groups, as its status counts them."""
+
+    held: ResourceVector = EMPTY
+    running: int = 0
+    waiting: int = 0
+
+
 class QueueSeen(msgspec.Struct, frozen=True):
     """`record` is None if its quotas make no sense; then `problem` says why."""
 
@@ -110,6 +119,8 @@ class QueueSeen(msgspec.Struct, frozen=True):
     problem: str = ""
     written_state: str = ""
     """What its status says, in its own word."""
+    written: WrittenUse | None = None
+    """What its status says is in it."""
 
 
 class EventSeen(msgspec.Struct, frozen=True):
@@ -129,7 +140,8 @@ class EventSeen(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """`queues` and `flows` are None where the cluster does not know them, or does not show them to us."""
+    """`queues` and `flows` are None where the cluster does not know them, or does not show them to us. `hidden` names
+    what it surely has and does not show to us."""
 
     jobs: Sequence[JobSeen] = ()
     pod_groups: Sequence[PodGroupSeen] = ()
@@ -139,6 +151,7 @@ class Picture(msgspec.Struct, frozen=True):
     events: Sequence[EventSeen] = ()
     hyper_nodes: Sequence[HyperNodeRecord] = ()
     flows: Sequence[FlowDocument] | None = None
+    hidden: frozenset[str] = frozenset()
 
 
 class _JobStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -384,6 +397,10 @@ class _QueueMeta(msgspec.Struct, frozen=True):
 
     class Status(msgspec.Struct, frozen=True):
         state: str = ""
+        pending: int = 0
+        inqueue: int = 0
+        running: int = 0
+        allocated: dict[str, str | int | float] | None = None
 
     metadata: Meta = Meta()
     status: Status | None = None
@@ -396,11 +413,13 @@ _flows = msgspec.json.Decoder(FlowDocument)
 
 def see_queue(raw: bytes) -> QueueSeen:
     document = _queues.decode(raw)
-    name, state = document.metadata.name, document.status.state if document.status is not None else ""
+    name, status = document.metadata.name, document.status or _QueueMeta.Status()
     try:
-        return QueueSeen(name, read_queue(raw), written_state=state)
+        held = ResourceVector.from_quantities(status.allocated)
+        written = WrittenUse(held, status.running, status.pending + status.inqueue)
+        return QueueSeen(name, read_queue(raw), written_state=status.state, written=written)
     except (msgspec.MsgspecError, ValueError) as error:
-        return QueueSeen(name, None, str(error), state)
+        return QueueSeen(name, None, str(error), status.state)
 
 
 def see_flow(raw: bytes) -> FlowDocument:

@@ -1,6 +1,7 @@
 """Queues as their users see them: what each may have, what it uses, who runs and who waits in it.
 
-Use is counted from the pods on nodes, as the scheduler counts it, and charged to every queue above as well.
+Use is counted from the pods on nodes, as the scheduler counts it, and charged to every queue above as well. Who may not
+see all pods is told what the queues' own status says, which is written a moment later.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 from allhands.model.queue import QueueState
 from allhands.model.resources import EMPTY, PODS, ResourceVector
 from allhands.views.groups import groups_of
+from allhands.views.picture import WrittenUse
 from allhands.views.rows import GroupState, held_by, row_of
 
 if TYPE_CHECKING:
@@ -74,14 +76,23 @@ def queue_rows(picture: Picture) -> list[QueueRow]:
     for node in picture.nodes:
         total = total + node.allocatable
     known = {it.name: it for it in picture.queues or ()}
+    if not shows_everybody(picture):
+        return [_row_as_written(known[name], total) for name in sorted(known)]
     held = _charged_upwards(known, uses)
-    rows = [_row(known[name], held.get(name, EMPTY), uses.get(name, QueueUse()), total) for name in sorted(known)]
+    rows = [
+        _row(known[name], held.get(name, EMPTY), _counts(uses.get(name, QueueUse())), total) for name in sorted(known)
+    ]
     for name in sorted(set(uses) - set(known)):
         use = uses[name]
         if any(not it.state.is_over for it in use.rows):
             problem = f'queue "{name}" does not exist' if name != NO_QUEUE else ""
             rows.append(_unknown(name, use, total, problem))
     return rows
+
+
+def shows_everybody(picture: Picture) -> bool:
+    """Whether all that is in queues can be counted."""
+    return not picture.hidden & {"jobs", "pods"}
 
 
 def queue_uses(picture: Picture) -> dict[str, QueueUse]:
@@ -118,8 +129,13 @@ def _charged_upwards(known: Mapping[str, QueueSeen], uses: Mapping[str, QueueUse
     return held
 
 
-def _row(seen: QueueSeen, held: ResourceVector, use: QueueUse, total: ResourceVector) -> QueueRow:
-    running, waiting = _counts(use)
+def _row_as_written(seen: QueueSeen, total: ResourceVector) -> QueueRow:
+    written = seen.written or WrittenUse()
+    return _row(seen, written.held, (written.running, written.waiting), total)
+
+
+def _row(seen: QueueSeen, held: ResourceVector, counts: tuple[int, int], total: ResourceVector) -> QueueRow:
+    running, waiting = counts
     if seen.record is None:
         return QueueRow(name=seen.name, state=INVALID, running=running, waiting=waiting, problem=seen.problem)
     queue = seen.record.queue

@@ -14,7 +14,7 @@ from allhands.cli import root
 from allhands.cli.cluster import Session
 from allhands.cli.explain import explain
 from allhands.cli.jobs import JobTable, group_rows
-from allhands.cli.looking import GROUP_PARTS
+from allhands.cli.looking import GROUP_PARTS, QUEUE_PARTS, look
 from allhands.cli.options import Subject
 from allhands.cli.output import show_rows
 from allhands.kube.kubeconfig import Access
@@ -107,3 +107,9 @@ async def test_a_guest_of_one_namespace_sees_its_jobs_and_is_refused_all_others(
     assert capsys.readouterr().out == "job.batch/train\n"
     with pytest.raises(StatusError, match="cannot list it at the cluster scope"):
         await show("")
+
+
+async def test_what_is_not_shown_is_named_in_the_picture() -> None:
+    objects: Any = InOneNamespace(Store(ManualClock(), CountingIds()))
+    assert (await look(objects, QUEUE_PARTS)).hidden == {"jobs", "pods"}
+    assert (await look(objects, QUEUE_PARTS, "default")).hidden == frozenset()

@@ -10,7 +10,7 @@ from allhands.model.resources import ResourceVector
 from allhands.views.amounts import amount_text, in_order, percent, vector_text
 from allhands.views.moments import ahead_text, span_text
 from allhands.views.nodes import node_rows
-from allhands.views.picture import see_event
+from allhands.views.picture import Picture, see_event, see_queue
 from allhands.views.queues import queue_rows
 from allhands.views.top import top_of
 from tests.unit.views.view_objects import job, node, picture, pod, queue, raw
@@ -27,6 +27,14 @@ def test_use_is_charged_to_the_queue_and_to_those_above_it() -> None:
     assert [(it.resource, it.used, it.deserved) for it in org.quotas] == [("cpu", 3000, 4000)]
     assert (org.share_percent, org.running, team.running, team.parent) == (75, 0, 1, "org")
     assert (team.share_percent, team.quotas[0].capability) == (75, 8000)  # it deserves nothing: 3 of the cluster's 4
+
+
+def test_who_may_not_see_all_pods_is_told_what_the_status_of_a_queue_says() -> None:
+    written = {"allocated": {"cpu": "3", "memory": "1Gi"}, "running": 2, "pending": 4, "inqueue": 1}
+    told = see_queue(raw({"metadata": {"name": "team"}, "spec": {"deserved": {"cpu": "4"}}, "status": written}))
+    (row,) = queue_rows(Picture(queues=(told,), hidden=frozenset({"pods"})))
+    assert [(it.resource, it.used) for it in row.quotas] == [("cpu", 3000), ("memory", 1 << 30)]
+    assert (row.share_percent, row.running, row.waiting) == (75, 2, 5)
 
 
 def test_a_circle_of_parents_is_survived() -> None:
