@@ -147,7 +147,11 @@ def _row(seen: QueueSeen, held: ResourceVector, counts: tuple[int, int], total: 
         for name in sorted({*said, *held} - {PODS})
     )
     deserved = ResourceVector.of({it.resource: it.deserved for it in quotas if it.deserved is not None})
-    share = held.dominant_share(deserved if any(deserved[it] for it in deserved) else total)
+    if any(deserved[it] for it in deserved):
+        # Of a resource that it names no part of, it deserves no part in particular, and not nothing.
+        share = ResourceVector.of({it: held.get(it) for it in deserved}).dominant_share(deserved)
+    else:
+        share = held.dominant_share(total)
     return QueueRow(
         name=seen.name,
         parent=queue.parent or "",
