@@ -5,7 +5,7 @@ People relabel an object to look into it in peace; then it is nobody's. What som
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ class _Object(Protocol):
 
 
 T = TypeVar("T", bound=_Object)
+MOST_NAMED: Final = 10
+"""Of more pods that come or go at once it is told how many: a thousand names would be in the way of what matters."""
 
 
 class Manager(msgspec.Struct, frozen=True):

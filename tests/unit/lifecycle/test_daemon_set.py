@@ -388,6 +388,12 @@ def test_ready_pods_become_available_when_their_time_has_come() -> None:
     assert outcome.wake_at_seconds == NOW + 4
 
 
+def test_of_many_pods_at_once_their_number_is_told() -> None:
+    nodes = [node(f"n{number}", "a:NoExecute") for number in range(30)]
+    outcome = look(daemon(), [pod(it.name) for it in nodes], nodes)
+    assert events(outcome) == [("SuccessfulDelete", "Deleted 30 pods")]
+
+
 def test_a_set_that_is_as_it_should_be_is_not_written() -> None:
     status = {
         "desiredNumberScheduled": 1,

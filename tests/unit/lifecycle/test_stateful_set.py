@@ -468,6 +468,14 @@ def test_a_refusal_is_told_with_the_status_before_the_next_try() -> None:
     assert made(outcome) == ["web-0"]
 
 
+def test_of_many_pods_at_once_their_number_is_told() -> None:
+    outcome = look(stateful(40, podManagementPolicy="Parallel", claims=("data",)))
+    assert [it.message for it in outcome.instructions if isinstance(it, Record)] == [
+        "Create 40 Claims in StatefulSet web success",
+        "Create 40 Pods in StatefulSet web successful",
+    ]
+
+
 def test_a_set_that_is_as_it_should_be_is_not_written() -> None:
     status = {
         "replicas": 1,

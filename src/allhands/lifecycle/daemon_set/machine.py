@@ -14,7 +14,7 @@ from allhands.lifecycle.daemon_set.kinds import GENERATION_LABEL, DaemonPod, Dae
 from allhands.lifecycle.daemon_set.patience import NO_PATIENCE, Patience
 from allhands.lifecycle.daemon_set.rolling import Changes, Rollout
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Create, Delete, Instruction, Outcome
-from allhands.lifecycle.ownership import Manager, claim
+from allhands.lifecycle.ownership import MOST_NAMED, Manager, claim
 from allhands.lifecycle.replica_set import PODS
 
 if TYPE_CHECKING:
@@ -193,7 +193,10 @@ class _Look:
         if nodes:
             text = f"Created {len(nodes)} pod{'s' if len(nodes) > 1 else ''}"
             self._events.append(self._manager.event("SuccessfulCreate", text))
-        self._events += [self._manager.event("SuccessfulDelete", f"Deleted pod: {it.name}") for it in ended]
+        texts = [f"Deleted pod: {it.name}" for it in ended]
+        if len(ended) > MOST_NAMED:
+            texts = [f"Deleted {len(ended)} pods"]
+        self._events += [self._manager.event("SuccessfulDelete", text) for text in texts]
         return [*steps, *(Delete(PODS, it.namespace, it.name, it.uid) for it in ended)]
 
     def _forget(self) -> list[Instruction]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from allhands.lifecycle.controller_revision import HASH_LABEL, REVISIONS, Revision, history_of
 from allhands.lifecycle.instructions import Create, Delete, Instruction, Outcome, Patch
-from allhands.lifecycle.ownership import Manager, claim
+from allhands.lifecycle.ownership import MOST_NAMED, Manager, claim
 from allhands.lifecycle.replica_set import BURST, PODS
 from allhands.lifecycle.stateful_set import claims, members, status
 from allhands.lifecycle.stateful_set.kinds import REVISION_HASH_LABEL, StatefulSet
@@ -92,7 +92,11 @@ class _Look:
         self._members = {place: it for place, it in places.items() if place is not None}
         self._condemned = sorted((it for it in self._members if it not in stateful.ordinals), reverse=True)
         self._steps: list[Instruction] = []
-        self._events: list[Instruction] = []
+        self._done: dict[str, list[str]] = {}
+        """By what is done to pods, the names of those to whom it is."""
+        self._claimed: list[tuple[str, str]] = []
+        """Claims that are made, and for which pod."""
+        self._waits: list[Instruction] = []
         self._ending: set[str] = set()
         self._made: set[int] = set()
 
@@ -137,7 +141,8 @@ class _Look:
         if self._is_taken(name):
             waits = f'pods "{name}" is there and does not belong to this StatefulSet'
         if waits:
-            self._tell_failure("Create", f"Pod {name}", waits)
+            text = f"Create Pod {name} in StatefulSet {self._set.metadata.name} failed error: {waits}"
+            self._waits.append(self._manager.event("FailedCreate", text, warning=True))
             return
         self._made.add(ordinal)
         revision = self._revision_of(ordinal)
@@ -145,8 +150,7 @@ class _Look:
         pod = members.new_pod(self._manager, self._set, template, revision.name, ordinal)
         lacking = claims.lacking(self._manager, self._set, ordinal, self._find_claim)
         self._steps += [*lacking, Create(PODS, self._set.metadata.namespace, pod)]
-        for each in lacking:
-            self._tell_claim(each.manifest["metadata"]["name"], name)
+        self._claimed += [(each.manifest["metadata"]["name"], name) for each in lacking]
         self._tell("Create", name)
 
     def _revision_of(self, ordinal: int) -> Revision:
@@ -213,22 +217,25 @@ class _Look:
         self._tell("Delete", metadata.name)
 
     def _tell(self, verb: str, pod: str) -> None:
-        text = f"{verb} Pod {pod} in StatefulSet {self._set.metadata.name} successful"
-        self._events.append(self._manager.event(f"Successful{verb}", text))
+        self._done.setdefault(verb, []).append(pod)
 
-    def _tell_claim(self, claim_name: str, pod: str) -> None:
-        text = f"Create Claim {claim_name} Pod {pod} in StatefulSet {self._set.metadata.name} success"
-        self._events.append(self._manager.event("SuccessfulCreate", text))
-
-    def _tell_failure(self, verb: str, what: str, why: str) -> None:
-        text = f"{verb} {what} in StatefulSet {self._set.metadata.name} failed error: {why}"
-        self._events.append(self._manager.event(f"Failed{verb}", text, warning=True))
+    def _events(self) -> list[Instruction]:
+        of = f"in StatefulSet {self._set.metadata.name}"
+        told = [("Create", f"Create Claim {name} Pod {pod} {of} success") for name, pod in self._claimed]
+        if len(told) > MOST_NAMED:
+            told = [("Create", f"Create {len(told)} Claims {of} success")]
+        for verb, pods in self._done.items():
+            if len(pods) > MOST_NAMED:
+                told.append((verb, f"{verb} {len(pods)} Pods {of} successful"))
+            else:
+                told += [(verb, f"{verb} Pod {pod} {of} successful") for pod in pods]
+        return [*self._waits[:MOST_NAMED], *(self._manager.event(f"Successful{verb}", text) for verb, text in told)]
 
     def outcome(self, before: list[Instruction], refusal: Refusal | None) -> Outcome:
         names = (self._current.name, self._history.present.name)
         told = status.counted(self._set, self._pods, names, self._now, self._ending)
         status_patch = status.patch_of(self._set, told)
-        after = [*self._forget(), *self._events]
+        after = [*self._forget(), *self._events()]
         if refusal is None:
             instructions = [*before, *self._steps, *status_patch, *after]
         else:  # what is refused again must not keep the reason from being told
