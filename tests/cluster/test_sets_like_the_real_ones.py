@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from allhands.api.document import Manifest
+    from allhands.api.kinds import Resource
     from allhands.ports import Objects
 
 THEIRS = ("statefulset-controller", "daemonset-controller")
@@ -88,6 +89,16 @@ async def _seen(place: Place) -> dict[str, Any]:
     text = msgspec.json.encode(seen).decode().replace(place.namespace, "HERE")
     plain: dict[str, Any] = msgspec.json.decode(text)
     return plain
+
+
+async def _until_observed(place: Place, resource: Resource, name: str) -> None:
+    """A pod that goes before the new template was seen comes back as it was."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            found = (await place.objects.get(resource, name, place.namespace)).manifest()
+            if found["status"].get("observedGeneration") == found["metadata"]["generation"]:
+                return
+            await asyncio.sleep(0.05)
 
 
 # -- StatefulSets
@@ -163,6 +174,7 @@ async def adopt_a_stray(place: Place) -> None:
 
 async def change_on_delete(place: Place) -> None:
     await place.patch(STATEFUL_SETS, "alone", {"spec": image_patch("b")})
+    await _until_observed(place, STATEFUL_SETS, "alone")
     await place.objects.delete(PODS, "alone-1", place.namespace)
 
 
@@ -247,6 +259,7 @@ async def fail_a_daemon(place: Place) -> None:
 
 async def change_daemons_on_delete(place: Place) -> None:
     await place.patch(DAEMON_SETS, "agent", {"spec": {"updateStrategy": {"type": "OnDelete"}, **image_patch("e")}})
+    await _until_observed(place, DAEMON_SETS, "agent")
     for pod in await place.all(PODS):
         if pod["spec"].get("nodeName", "").endswith("-n2"):
             await place.objects.delete(PODS, pod["metadata"]["name"], place.namespace)
