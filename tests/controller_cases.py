@@ -33,6 +33,7 @@ from allhands.lifecycle.volume_kinds import CLAIMS, CLASSES, VOLUMES
 from tests.controller_world import moment
 from tests.manifests import CONFIG_MAPS
 from tests.role_cases import RoleAggregationCase
+from tests.set_cases import DaemonSetCase, StatefulSetCase
 from tests.volcano_cases import JobFlowCase, VolcanoCronJobCase, define, volcano_spec
 
 if TYPE_CHECKING:
@@ -563,6 +564,8 @@ async def _open_groups(world: World) -> bool:
 CASES: Sequence[Case] = (
     ReplicaSetCase(),
     DeploymentCase(),
+    StatefulSetCase(),
+    DaemonSetCase(),
     CronJobCase(),
     VolcanoCronJobCase(),
     VolcanoJobCase(),

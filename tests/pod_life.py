@@ -39,10 +39,8 @@ async def _step(objects: Objects, pod: Manifest, now: str, *, broken: bool) -> b
     if "deletionTimestamp" in pod["metadata"]:
         await objects.delete(PODS, name, namespace, DeleteOptions(grace_seconds=0, uid=pod["metadata"]["uid"]))
     elif not pod["spec"].get("nodeName"):
-        number = sum(map(ord, name)) % 3
-        await objects.bind(
-            namespace, name, {"metadata": {"name": name}, "target": {"kind": "Node", "name": f"n{number}"}}
-        )
+        node = _only_node(pod) or f"n{sum(map(ord, name)) % 3}"
+        await objects.bind(namespace, name, {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
     elif pod.get("status", {}).get("phase", "Pending") == "Pending":
         conditions = [{"type": "Ready", "status": "False" if broken else "True", "lastTransitionTime": now}]
         patch = {"status": {"phase": "Running", "conditions": conditions}}
@@ -50,3 +48,11 @@ async def _step(objects: Objects, pod: Manifest, now: str, *, broken: bool) -> b
     else:
         return False
     return True
+
+
+def _only_node(pod: Manifest) -> str:
+    """The one that a DaemonSet has made it for."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    fields = [field for term in required.get("nodeSelectorTerms", ()) for field in term.get("matchFields", ())]
+    return str(fields[0]["values"][0]) if fields else ""

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import datetime
-import os
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
-from allhands.api.kinds import Resource
 from allhands.controllers.cron_job import CronJobController
 from allhands.controllers.deployment import DeploymentController
 from allhands.controllers.disruption_budget import DisruptionBudgetController
 from allhands.controllers.replica_set import ReplicaSetController
 from allhands.controllers.volume_binding import VolumeBindingController
-from allhands.kube import kubeconfig
-from allhands.kube.objects import KubeObjects
 from allhands.lifecycle.cron_job import CRON_JOBS, JOBS
 from allhands.lifecycle.deployment.kinds import DEPLOYMENTS
 from allhands.lifecycle.disruption_budget import BUDGETS
 from allhands.lifecycle.replica_set import PODS, REPLICA_SETS
 from allhands.lifecycle.volume_kinds import CLAIMS, VOLUMES
-from allhands.ports import Objects, Query
-from allhands.runtime.controller import ControllerLoop
-from allhands.runtime.performer import Performer
-from allhands.runtime.recorder import Recorder
-from tests import pod_life
 from tests.controller_cases import deployment, image_patch, replica_set
 from tests.controlplane import ControlPlane
+from tests.likeness import Place, assert_alike, conditions_of, counts_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from allhands.api.document import Manifest
+    from allhands.ports import Objects
 
-NAMESPACES = Resource("", "v1", "namespaces")
 THEIRS = (
     "deployment-controller",
     "replicaset-controller",
@@ -46,54 +34,7 @@ THEIRS = (
     "disruption-controller",
     "persistentvolume-binder-controller",
 )
-PATIENCE_SECONDS = 25.0
 ANNOTATIONS = "deployment.kubernetes.io/"
-
-
-class SystemClock:
-    def now(self) -> datetime.datetime:
-        return datetime.datetime.now(datetime.UTC)
-
-
-class Place:
-    """A namespace on one of the two servers."""
-
-    def __init__(self, objects: Objects, namespace: str) -> None:
-        self.objects = objects
-        self.namespace = namespace
-
-    async def create(self, resource: Resource, manifest: Manifest) -> None:
-        await self.objects.create(resource, manifest, self.namespace)
-
-    async def patch(self, resource: Resource, name: str, patch: Manifest, subresource: str = "") -> None:
-        await self.objects.patch(resource, name, "merge", patch, self.namespace, subresource=subresource)
-
-    async def all(self, resource: Resource) -> list[Manifest]:
-        query = Query(namespace="" if resource == VOLUMES else self.namespace)
-        page = await self.objects.list(resource, query)
-        return [msgspec.json.decode(item) for item in page.items]
-
-    async def live(self) -> None:
-        """Pods live on their own."""
-        while True:
-            await pod_life.step(self.objects, _now(), self.namespace)
-            await asyncio.sleep(0.05)
-
-
-def _now() -> str:
-    return SystemClock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _conditions(document: Manifest) -> list[tuple[str, str, str]]:
-    conditions = document.get("status", {}).get("conditions", ())
-    return sorted((it["type"], it["status"], it.get("reason", "")) for it in conditions)
-
-
-def _counts(document: Manifest) -> dict[str, int]:
-    status = document.get("status", {})
-    counts = {key: value for key, value in status.items() if isinstance(value, int) and value}
-    observed = counts.pop("observedGeneration", 0)
-    return {**counts, "behind": document["metadata"].get("generation", 0) - observed}
 
 
 async def _seen(place: Place) -> dict[str, Any]:
@@ -102,18 +43,18 @@ async def _seen(place: Place) -> dict[str, Any]:
     by_uid = {it["metadata"]["uid"]: _revision(it) for it in sets}
     return {
         "deployments": [
-            (it["metadata"]["name"], _revision(it), it["spec"]["replicas"], _counts(it), _conditions(it))
+            (it["metadata"]["name"], _revision(it), it["spec"]["replicas"], counts_of(it), conditions_of(it))
             for it in await place.all(DEPLOYMENTS)
         ],
         "replica sets": sorted(
-            (_revision(it), it["spec"]["replicas"], sorted(_counts(it).items()), _notes(it), _conditions(it))
+            (_revision(it), it["spec"]["replicas"], sorted(counts_of(it).items()), _notes(it), conditions_of(it))
             for it in sets
         ),
         "pods": sorted(
             (_owner(it, by_uid), it.get("status", {}).get("phase", ""), "deletionTimestamp" in it["metadata"])
             for it in pods
         ),
-        "budgets": [(it["metadata"]["name"], _counts(it), _conditions(it)) for it in await place.all(BUDGETS)],
+        "budgets": [(it["metadata"]["name"], counts_of(it), conditions_of(it)) for it in await place.all(BUDGETS)],
         "crons": [
             (
                 it["metadata"]["name"],
@@ -273,53 +214,17 @@ STORY: tuple[Callable[[Place], Awaitable[None]], ...] = (
 )
 
 
-@contextlib.asynccontextmanager
-async def _living(plane: ControlPlane, *, ours: bool) -> AsyncIterator[Place]:
-    namespace = f"like-{os.urandom(3).hex()}"
-    async with KubeObjects(kubeconfig.load(plane.kubeconfig)) as objects:
-        await objects.create(NAMESPACES, {"metadata": {"name": namespace}})
-        place = Place(objects, namespace)
-        tasks = [asyncio.create_task(place.live())]
-        if ours:
-            clock = SystemClock()
-            performer = Performer(objects, Recorder(objects, clock, "test"), flight=4)
-            controllers: list[Any] = [
-                DeploymentController(objects),
-                ReplicaSetController(objects),
-                CronJobController(objects),
-                DisruptionBudgetController(objects),
-                VolumeBindingController(objects, "/volumes"),
-            ]
-            tasks += [asyncio.create_task(ControllerLoop(it, performer, clock).run()) for it in controllers]
-        try:
-            yield place
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _agree(one: Place, other: Place) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Both states, once they are equal and stay so, or when patience is over."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + PATIENCE_SECONDS
-    last: dict[str, Any] = {}
-    while True:
-        seen, also = await _seen(one), await _seen(other)
-        if (seen == also == last) or loop.time() > end:
-            return seen, also
-        last = seen
-        await asyncio.sleep(0.3)
+def _ours(objects: Objects) -> list[Any]:
+    return [
+        DeploymentController(objects),
+        ReplicaSetController(objects),
+        CronJobController(objects),
+        DisruptionBudgetController(objects),
+        VolumeBindingController(objects, "/volumes"),
+    ]
 
 
 @pytest.mark.xdist_group("real")
 async def test_our_controllers_end_where_those_of_kubernetes_end(real_tools: Path, control_plane: ControlPlane) -> None:
     with ControlPlane(controllers=THEIRS) as theirs:
-        async with _living(theirs, ours=False) as their_place, _living(control_plane, ours=True) as our_place:
-            for move in STORY:
-                await move(their_place)
-                await move(our_place)
-                seen, wanted = await _agree(our_place, their_place)
-                for part in wanted:
-                    assert seen[part] == wanted[part], f"{part} after {move.__name__}"
-            assert all(wanted.values()), "the story leaves a part of the comparison empty"
+        await assert_alike(theirs, control_plane, _ours, STORY, _seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from allhands.controllers.cron_job import CronJobController, VolcanoCronJobController
+from allhands.controllers.daemon_set import DaemonSetController
 from allhands.controllers.deployment import DeploymentController
 from allhands.controllers.disruption_budget import DisruptionBudgetController
 from allhands.controllers.hyper_node import HyperNodeController
@@ -16,6 +17,7 @@ from allhands.controllers.numatopology import NumatopologyController
 from allhands.controllers.queue import QueueController
 from allhands.controllers.replica_set import ReplicaSetController
 from allhands.controllers.role_aggregation import RoleAggregationController
+from allhands.controllers.stateful_set import StatefulSetController
 from allhands.controllers.volcano_job import VolcanoJobController
 from allhands.controllers.volume_binding import VolumeBindingController
 from allhands.controllers.workload_group import WorkloadGroupController
@@ -42,6 +44,7 @@ def controllers(
     pods whether they are up; without it those that run are."""
     return (
         CronJobController(objects),
+        DaemonSetController(objects),
         DeploymentController(objects),
         DisruptionBudgetController(objects),
         HyperNodeController(objects),
@@ -53,6 +56,7 @@ def controllers(
         QueueController(objects),
         ReplicaSetController(objects),
         RoleAggregationController(objects),
+        StatefulSetController(objects),
         VolcanoCronJobController(objects),
         VolcanoJobController(objects, new_keys=new_keys),
         VolumeBindingController(objects, volume_folder),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from allhands.controllers import sparing
+from allhands.lifecycle.controller_revision import REVISIONS, Revision
 from allhands.lifecycle.deployment.kinds import DEPLOYMENTS, Deployment
+from allhands.lifecycle.observed import NO_LABELS
 from allhands.lifecycle.replica_set import PODS, REPLICA_SETS, Refusal, ReplicaSet
 from allhands.runtime.informer import Informer
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allhands.api.errors import StatusError
+    from allhands.api.selectors import LabelSelector
     from allhands.lifecycle.observed import Metadata, OwnerReference, Pod
     from allhands.ports import Objects
     from allhands.runtime.workqueue import WorkQueue
@@ -36,12 +39,12 @@ def orphan_namespace(metadata: Metadata) -> tuple[str, ...]:
     return (metadata.namespace,) if metadata.controller is None else ()
 
 
-def pods_by_controller(objects: Objects) -> Informer[Pod]:
+def pods_by_controller(objects: Objects, kind: str = "ReplicaSet") -> Informer[Pod]:
     """By `controller` (uid) and `orphan` (namespace). Pods of other kinds' managers are only known to be there."""
     return Informer(
         objects,
         PODS,
-        sparing.pods_of("ReplicaSet"),
+        sparing.pods_of(kind),
         indexes={
             "controller": lambda pod: controller_uid(pod.metadata),
             "orphan": lambda pod: orphan_namespace(pod.metadata),
@@ -85,6 +88,48 @@ def deployments(objects: Objects) -> Informer[Deployment]:
     return Informer(
         objects, DEPLOYMENTS, decoder(Deployment), indexes={"namespace": lambda it: (it.metadata.namespace,)}
     )
+
+
+def revisions_by_controller(objects: Objects) -> Informer[Revision]:
+    """By `controller` (uid) and `orphan` (namespace)."""
+    return Informer(
+        objects,
+        REVISIONS,
+        decoder(Revision),
+        indexes={
+            "controller": lambda it: controller_uid(it.metadata),
+            "orphan": lambda it: orphan_namespace(it.metadata),
+        },
+    )
+
+
+class _Selecting(Protocol):
+    @property
+    def metadata(self) -> Metadata: ...
+
+    @property
+    def selector(self) -> LabelSelector: ...
+
+
+S = TypeVar("S", bound=_Selecting)
+
+
+def see_revision(
+    queue: WorkQueue, kind: str, managers: Informer[S], old: Revision | None, new: Revision | None
+) -> None:
+    """A revision's change is its manager's business, an orphan's that of all who select it. `managers` are indexed by
+    `namespace`."""
+    for each in (old, new):
+        if each is None:
+            continue
+        namespace = each.metadata.namespace
+        controller = controller_of(each.metadata, "apps", kind)
+        if controller is not None:
+            queue.add(f"{namespace}/{controller.name}")
+        elif each is new and each.metadata.controller is None:
+            for manager in managers.by("namespace", namespace):
+                if manager.selector.matches(each.metadata.labels or NO_LABELS):
+                    queue.add(manager.metadata.key)
 
 
 def controller_of(metadata: Metadata, group: str, kind: str) -> OwnerReference | None:

@@ -30,6 +30,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
     uid: str = ""
     controller: bool | None = None
     api_version: str = ""
+    block_owner_deletion: bool | None = None
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):

@@ -23,6 +23,7 @@ from allhands.lifecycle.changes import (
 )
 from allhands.lifecycle.instructions import Create, Delete, Instruction, Outcome, Patch, Record
 from allhands.lifecycle.observed import NO_LABELS, Metadata, Pod, Template, seconds_of
+from allhands.lifecycle.ownership import owned_by
 from allhands.lifecycle.selection import managing_selector
 
 PODS: Final = Resource("", "v1", "pods")
@@ -110,19 +111,13 @@ def _claims(replicas: ReplicaSet, pods: Iterable[Pod]) -> tuple[list[Pod], list[
 def _adoption(replicas: ReplicaSet, pod: Pod) -> Patch:
     owners = [msgspec.to_builtins(it) for it in pod.metadata.owner_references or ()]
     owners.append(owner_reference("apps/v1", "ReplicaSet", replicas.metadata))
-    return _owners_patch(pod, owners)
+    return owned_by(PODS, pod.metadata, owners)
 
 
 def _release(replicas: ReplicaSet, pod: Pod) -> Patch:
     """A pod whose labels were changed is let go, as people do to look into one in peace."""
     others = [it for it in pod.metadata.owner_references or () if it.uid != replicas.metadata.uid]
-    return _owners_patch(pod, [msgspec.to_builtins(it) for it in others] or None)
-
-
-def _owners_patch(pod: Pod, owners: list[Manifest] | None) -> Patch:
-    metadata = pod.metadata
-    patch = {"metadata": {"uid": metadata.uid, "ownerReferences": owners}}
-    return Patch(PODS, metadata.namespace, metadata.name, patch, version=metadata.resource_version)
+    return owned_by(PODS, pod.metadata, [msgspec.to_builtins(it) for it in others])
 
 
 def _scale(

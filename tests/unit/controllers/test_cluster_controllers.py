@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import datetime
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,49 +14,9 @@ from allhands.lifecycle.deployment.kinds import DEPLOYMENTS
 from allhands.lifecycle.node import NODES
 from allhands.lifecycle.replica_set import PODS, REPLICA_SETS
 from allhands.lifecycle.resource_quota import QUOTAS
-from allhands.runtime.controller import ControllerLoop
-from allhands.runtime.performer import Performer
 from allhands.runtime.workqueue import WorkQueue
-from allhands.store import InProcessObjects, Store
-from tests import pod_life
 from tests.controller_cases import deployment, replica_set
-from tests.controller_world import Telling
-from tests.doubles import CountingIds, ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from allhands.api.document import Manifest
-
-PATIENCE_SECONDS = 10
-
-
-class Cluster:
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.store = Store(self.clock, CountingIds(), keeps_quotas=True)
-        self.objects = InProcessObjects(self.store)
-
-    async def get(self, resource: Any, name: str) -> Manifest:
-        return (await self.objects.get(resource, name, "default")).manifest()
-
-    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await holds():
-                await pod_life.step(self.objects, self.store.now())
-                self.store.housekeeper.run_pending()
-                await asyncio.sleep(0.001)
-
-    @contextlib.asynccontextmanager
-    async def running(self, *controllers: Any) -> AsyncIterator[None]:
-        performer = Performer(self.objects, Telling())  # type: ignore[arg-type]
-        tasks = [asyncio.create_task(ControllerLoop(it, performer, self.clock).run()) for it in controllers]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+from tests.running_controllers import Cluster
 
 
 async def test_a_deployment_rolls_out_in_the_real_loops() -> None:

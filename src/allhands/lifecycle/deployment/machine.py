@@ -15,6 +15,7 @@ from allhands.lifecycle.deployment import revisions, sizes, status
 from allhands.lifecycle.deployment.kinds import DEPLOYMENTS, REVISION, Deployment
 from allhands.lifecycle.instructions import Create, Delete, Instruction, Outcome, Patch, Record
 from allhands.lifecycle.observed import NO_LABELS
+from allhands.lifecycle.ownership import owned_by
 from allhands.lifecycle.replica_set import REPLICA_SETS, Refusal, ReplicaSet
 from allhands.lifecycle.selection import managing_selector
 
@@ -79,19 +80,12 @@ class _Look:
     def adopt(self, replica_set: ReplicaSet) -> None:
         owners = [msgspec.to_builtins(it) for it in replica_set.metadata.owner_references or ()]
         owners.append(owner_reference("apps/v1", "Deployment", self.deployment.metadata))
-        self._own(replica_set, owners)
+        self._ownership.append(owned_by(REPLICA_SETS, replica_set.metadata, owners))
 
     def release(self, replica_set: ReplicaSet) -> None:
         mine = self.deployment.metadata.uid
         others = [msgspec.to_builtins(it) for it in replica_set.metadata.owner_references or () if it.uid != mine]
-        self._own(replica_set, others or None)
-
-    def _own(self, replica_set: ReplicaSet, owners: list[Manifest] | None) -> None:
-        metadata = replica_set.metadata
-        patch = {"metadata": {"uid": metadata.uid, "ownerReferences": owners}}
-        self._ownership.append(
-            Patch(REPLICA_SETS, metadata.namespace, metadata.name, patch, version=metadata.resource_version)
-        )
+        self._ownership.append(owned_by(REPLICA_SETS, replica_set.metadata, others))
 
     # -- deciding
 

@@ -1,0 +1,1 @@
+"""A DaemonSet: one pod on every node that it may run on."""
