@@ -20,6 +20,8 @@ from allhands.compose.machine import RandomIds, SystemClock
 from allhands.compose.nodes import NODES, NodeSize, add_node, node_manifests
 from allhands.compose.rights import SubmitterRights, install_roles
 from allhands.compose.system import System
+from allhands.lifecycle.volume_binding import PROVISIONER
+from allhands.lifecycle.volume_kinds import CLASSES
 from allhands.runtime.keeper import Keeper
 from allhands.runtime.metrics import MetricsRegistry
 from allhands.server.access.account_tokens import AccountTokens, signing_key
@@ -37,6 +39,7 @@ from allhands.store.roles import StoredRoles
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from allhands.api.document import Manifest
     from allhands.compose.embedded_data import Stored
     from allhands.compose.system import SystemOptions
     from allhands.ports import Clock, Objects
@@ -47,6 +50,13 @@ NODES_PER_TURN = 100
 FIRST_NODES = 3
 DURABLE_FLIGHT = 64
 _NODE_NAME = re.compile(r"node-0*([1-9][0-9]*)")
+FIRST_STORAGE_CLASS: Manifest = {
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": PROVISIONER,
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""What claims that name no class get. Made in a new cluster only: who deletes it does not want it."""
 
 
 class EmbeddedCluster(msgspec.Struct, frozen=True):
@@ -117,6 +127,8 @@ async def _running(
 ) -> AsyncIterator[EmbeddedCluster]:
     store, objects = kept.store, kept.objects
     unserved = () if system is None else await silence_unserved(store, kept.at_once, clock, system)
+    if system is not None and not kept.found:
+        await kept.at_once.create(CLASSES, FIRST_STORAGE_CLASS)
     await _add_nodes(kept, nodes, size)
     if settings.rbac:
         await install_roles(kept.at_once)

@@ -118,7 +118,7 @@ class Store:
         found = self._collections.get(home)
         if found is None:
             kept = None if kind.custom else self._committer  # a custom kind begins with its definition
-            known_since = self.version if kept is None else kept.floor_version
+            known_since = self.seen_version if kept is None else kept.floor_version
             found = self._collections[home] = Collection(self.kinds.find(home) or kind, known_since, self.window)
         return found
 

@@ -299,6 +299,16 @@ async def test_a_watch_from_before_a_definition_is_told_and_one_from_after_it_re
             await life.objects.watch(TRAININGS, Query(resource_version=before))
 
 
+async def test_who_lists_a_new_kind_can_watch_it_from_there_before_all_of_its_beginning_is_on_disk() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.objects.create(DEFINITIONS, definition())
+        disk.held = True
+        life.store.housekeeper.run_pending()
+        page = await life.objects.list(TRAININGS)
+        await life.objects.watch(TRAININGS, Query(resource_version=page.version))
+
+
 async def test_objects_of_a_kind_that_is_not_served_stay_on_disk(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     async with living(disk) as life:
