@@ -71,7 +71,9 @@ class LocalPod:
         self._memory = memory
         self._changed = changed
         self._said = said
-        self._folder = PodFolder(workplace.folder / "pods" / self.uid, workplace.host_paths, place.names)
+        self._folder = PodFolder(
+            workplace.folder / "pods" / self.uid, workplace.host_paths, place.names, workplace.volume_folders
+        )
         self._inits = [self._container(it, is_init=True) for it in spec.get("initContainers") or ()]
         self._mains = [self._container(it, is_init=False) for it in spec["containers"]]
         self._policy = spec.get("restartPolicy", "Always")

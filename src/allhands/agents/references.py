@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 SECRETS: Final = Resource("", "v1", "secrets")
+CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
+VOLUMES: Final = Resource("", "v1", "persistentvolumes")
 NOT_FOUND: Final = 404
 
 
@@ -39,15 +41,25 @@ class References:
         found = await self._read(SECRETS, "secret", namespace, name, optional=optional)
         return _decoded(found.get("data") or {}, f"secret {namespace}/{name}")
 
-    async def _read(self, resource: Resource, kind: str, namespace: str, name: str, *, optional: bool) -> Manifest:
+    async def volume_of(self, namespace: str, claim: str) -> Manifest:
+        """The volume that the claim is bound to."""
+        spec = (await self._read(CLAIMS, "claim", namespace, claim)).get("spec") or {}
+        if not spec.get("volumeName"):
+            raise ReferenceProblem(f"claim {namespace}/{claim} has no volume yet; it is looked at again")
+        return await self._read(VOLUMES, "volume", "", spec["volumeName"])
+
+    async def _read(
+        self, resource: Resource, kind: str, namespace: str, name: str, *, optional: bool = False
+    ) -> Manifest:
+        whose = f"{namespace}/{name}" if namespace else name
         try:
             return (await self._objects.get(resource, name, namespace)).manifest()
         except StatusError as refusal:
             if refusal.code != NOT_FOUND:
-                raise ReferenceProblem(f"{kind} {namespace}/{name} cannot be read: {refusal.message}") from None
+                raise ReferenceProblem(f"{kind} {whose} cannot be read: {refusal.message}") from None
             if optional:
                 return {}
-            raise ReferenceProblem(f"{kind} {namespace}/{name} is not there; it is looked for again") from None
+            raise ReferenceProblem(f"{kind} {whose} is not there; it is looked for again") from None
 
 
 def _decoded(data: Mapping[str, str], what: str) -> dict[str, bytes]:

@@ -28,11 +28,19 @@ _FILES: Final = ("configMap", "secret", "downwardAPI")
 class PodFolder:
     """All files of one pod. Removed with it."""
 
-    def __init__(self, folder: Path, host_paths: Sequence[Path] = (), names: HostNames = NO_NAMES) -> None:
-        """`names`: what the pod calls hosts that only have addresses here."""
+    def __init__(
+        self,
+        folder: Path,
+        host_paths: Sequence[Path] = (),
+        names: HostNames = NO_NAMES,
+        claimed: Sequence[Path] = (),
+    ) -> None:
+        """`names`: what the pod calls hosts that only have addresses here. `claimed`: below which folders volumes are
+        that claims may be bound to, beside `host_paths`."""
         self.folder = folder
         self.names = names
         self._host_paths = tuple(path.resolve() for path in host_paths)
+        self._claimed = (*self._host_paths, *(path.resolve() for path in claimed))
         self._volumes: dict[str, Path] = {}
 
     async def prepare(self, pod: Manifest, references: References) -> None:
@@ -70,7 +78,11 @@ class PodFolder:
     async def _made(self, volume: Manifest, pod: Manifest, references: References) -> Path:
         name = volume["name"]
         if "hostPath" in volume:
-            return self._host_path(name, volume["hostPath"])
+            return _host_path(name, volume["hostPath"], self._host_paths)
+        if "persistentVolumeClaim" in volume:
+            claim = volume["persistentVolumeClaim"]["claimName"]
+            bound = await references.volume_of(pod["metadata"]["namespace"], claim)
+            return _host_path(name, _place_of(bound), self._claimed)
         place = _below(self.folder / "volumes", name, "volume")
         place.mkdir(parents=True, exist_ok=True)
         sources = (volume["projected"].get("sources") or ()) if "projected" in volume else (volume,)
@@ -82,24 +94,36 @@ class PodFolder:
                 continue  # nobody to talk to: the embedded cluster has no accounts
             if not kinds & set(_FILES):
                 told = f"volume {name!r}: {sorted(kinds)} is not supported by process nodes"
-                raise ReferenceProblem(f"{told}; supported are emptyDir, {', '.join(_FILES)}, projected and hostPath")
+                raise ReferenceProblem(
+                    f"{told}; supported are emptyDir, {', '.join(_FILES)}, projected, hostPath and claims"
+                )
             default_mode = volume.get("projected", {}).get("defaultMode", DEFAULT_MODE)
             for path, (content, mode) in (await _files_of(source, pod, references, default_mode)).items():
                 _write(_below(place, path, f"volume {name!r}"), self.names.replaced_bytes(content), mode)
         return place
 
-    def _host_path(self, name: str, source: Manifest) -> Path:
-        path = Path(source["path"]).resolve()
-        if not any(path.is_relative_to(allowed) for allowed in self._host_paths):
-            allowed = ", ".join(map(str, self._host_paths)) or "none"
-            raise ReferenceProblem(
-                f"volume {name!r}: hostPath {source['path']} is not allowed here; allowed: {allowed}"
-            )
-        if not path.exists():
-            if source.get("type") != "DirectoryOrCreate":
-                raise ReferenceProblem(f"volume {name!r}: hostPath {source['path']} is not there")
-            path.mkdir(parents=True)
-        return path
+
+def _place_of(bound: Manifest) -> Manifest:
+    """Where on this machine a persistent volume is."""
+    name, spec = bound["metadata"]["name"], bound["spec"]
+    if spec.get("volumeMode") == "Block":
+        raise ReferenceProblem(f"volume {name} is a block device: process nodes have none to give")
+    place = spec.get("hostPath") or spec.get("local")
+    if place is None:
+        raise ReferenceProblem(f"volume {name} is not on this machine; process nodes take those with hostPath or local")
+    return dict(place)
+
+
+def _host_path(name: str, source: Manifest, allowed: Sequence[Path]) -> Path:
+    path = Path(source["path"]).resolve()
+    if not any(path.is_relative_to(it) for it in allowed):
+        told = ", ".join(map(str, allowed)) or "none"
+        raise ReferenceProblem(f"volume {name!r}: hostPath {source['path']} is not allowed here; allowed: {told}")
+    if not path.exists():
+        if source.get("type") != "DirectoryOrCreate":
+            raise ReferenceProblem(f"volume {name!r}: hostPath {source['path']} is not there")
+        path.mkdir(parents=True)
+    return path
 
 
 def rewritten(text: str, places: Mapping[str, Path]) -> str:

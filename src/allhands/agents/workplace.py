@@ -28,6 +28,8 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True):
     """The most that the log of one run of one container takes."""
     host_paths: tuple[Path, ...] = ()
     """What hostPath volumes may show."""
+    volume_folders: tuple[Path, ...] = ()
+    """Below which the volumes are that claims are bound to."""
     retry_seconds: float = 5.0
     """How often to look again for what a container needs and is not there."""
     first_back_off_seconds: float = 10.0

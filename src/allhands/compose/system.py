@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +32,6 @@ from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
     from allhands.agents.local_node import LocalNode
     from allhands.agents.logs import Logs
@@ -157,9 +157,8 @@ class System:
         self._agents: dict[str, Logs] = {}
         self._recorder = Recorder(objects, clock, "allhands-agent")
         if options.process_node is not None and options.process_folder is not None:
-            self._parts["agent"] = functools.partial(
-                self._run_agent, options.process_node, Workplace(folder=options.process_folder)
-            )
+            place = Workplace(folder=options.process_folder, volume_folders=(Path(options.volume_folder),))
+            self._parts["agent"] = functools.partial(self._run_agent, options.process_node, place)
             self._parts["agent-events"] = self._recorder.run
         self.logs: Logs = LogsOfNodes(objects, self._agents)
         for name in ("kinds", *self._parts):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allhands.agents.environment import expanded, field_text, resource_text
-from allhands.agents.references import ReferenceProblem, References
+from allhands.agents.references import CLAIMS, VOLUMES, ReferenceProblem, References
 from allhands.agents.volumes import PodFolder, rewritten
 from allhands.store import InProcessObjects, Store
 from tests.doubles import CountingIds, ManualClock
@@ -134,6 +134,49 @@ async def test_volumes_that_cannot_be_made_say_why(tmp_path: Path, volume: Manif
     with pytest.raises(ReferenceProblem, match=told):
         await PodFolder(tmp_path).prepare(pod, References(objects, {}))
     assert not (tmp_path.parent / "a").exists()
+
+
+def bound_to(**volume: Any) -> tuple[Manifest, Manifest]:
+    """A claim, and the volume that it has."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v1"}
+    claim = {"metadata": {"name": "data"}, "spec": spec}
+    kept = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **volume}
+    return claim, {"metadata": {"name": "v1"}, "spec": kept}
+
+
+async def claimed(folder: Path, allowed: Path, *made: Manifest) -> Path:
+    """Where the volume of a pod that uses the claim `data` is."""
+    objects = InProcessObjects(Store(ManualClock(), CountingIds()))
+    for resource, namespace, manifest in zip((CLAIMS, VOLUMES), ("default", ""), made, strict=False):
+        await objects.create(resource, manifest, namespace)
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"volumes": [volume]}}
+    kept = PodFolder(folder, claimed=(allowed,))
+    await kept.prepare(pod, References(objects, {}))
+    mounts = [{"name": "v", "mountPath": "/data"}]
+    return kept.mount({"name": "main", "volumeMounts": mounts}, {})["/data"].resolve()
+
+
+async def test_a_claim_is_the_folder_of_its_volume(tmp_path: Path) -> None:
+    place = tmp_path / "volumes" / "v1"
+    made = bound_to(hostPath={"path": str(place), "type": "DirectoryOrCreate"})
+    assert await claimed(tmp_path / "pod", tmp_path / "volumes", *made) == place
+    assert place.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ((), "claim default/data is not there"),
+        (bound_to(nfs={"server": "a", "path": "/b"})[:1], "volume v1 is not there"),
+        (bound_to(nfs={"server": "a", "path": "/b"}), "volume v1 is not on this machine"),
+        (bound_to(hostPath={"path": "/etc"}), "hostPath /etc is not allowed here"),
+        (bound_to(hostPath={"path": "/etc"}, volumeMode="Block"), "volume v1 is a block device"),
+    ],
+)
+async def test_a_claim_without_a_volume_here_says_why(tmp_path: Path, made: tuple[Manifest, ...], told: str) -> None:
+    with pytest.raises(ReferenceProblem, match=told):
+        await claimed(tmp_path / "pod", tmp_path / "volumes", *made)
 
 
 async def test_optional_sources_may_be_absent_and_projections_are_joined(tmp_path: Path) -> None:
