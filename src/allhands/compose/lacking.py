@@ -75,13 +75,21 @@ async def run_lacking_controllers(access: Access, options: ProcessOptions) -> No
     for part in ("first-queues", "controller-events", *(f"{name}-controller" for name in names)):
         process.keeper.declare(part)
     async with process.opened(COUNTED, of_controllers(options.scheduler_names)) as objects:
-        recorder = Recorder(objects, process.clock, "allhands-controllers")
+        loops: dict[str, ControllerLoop] = {}
+        recorder = Recorder(
+            objects,
+            process.clock,
+            "allhands-controllers",
+            is_busy=lambda: any(it.queue.is_hurried for it in loops.values()),
+        )
 
         async def control(name: str) -> None:
             made = LACKING[name](objects, options.scheduler_names)
             performer = Performer(objects, recorder, flight=MAX_IN_FLIGHT)
             lazy = name not in ALWAYS
-            await ControllerLoop(made, performer, process.clock, workers=4, lazy=lazy, metrics=process.metrics).run()
+            loop = ControllerLoop(made, performer, process.clock, workers=4, lazy=lazy, metrics=process.metrics)
+            loops[name] = loop
+            await loop.run()
 
         async def work() -> None:
             async with asyncio.TaskGroup() as tasks:

@@ -1,8 +1,8 @@
 """The shell of Volcano Jobs: what happens to pods, PodGroups and commands is the business of the Job they belong to.
 
 Changes of pods are gathered for a moment, longer for bigger Jobs, and where nothing is to be done about them but
-counting, once a second: so the work on a Job grows with its pods and not with their square. What is remembered here may
-be lost; it only tells who was evicted, and makes refusals visible.
+counting, once a second, or after all else if they are only new: so the work on a Job grows with its pods and not with
+their square. What is remembered here may be lost; it only tells who was evicted, and makes refusals visible.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ COMMAND: Final = "command:"
 """Begins the key of a command whose Job is not there."""
 EXPLAIN_SECONDS: Final = 10.0
 """How soon it is seen on a Job that its group waits for another reason than before."""
+NEW_PODS_SECONDS: Final = 3.0
+"""After the first of its new pods, when a Job is looked at to count those that only wait."""
 SETTLE_SECONDS: Final = 5.0
 """After the first look: until then a pod that is not seen may only be late."""
 _UNSPOKEN: Final = frozenset(("Conflict", "AlreadyExists", "NotFound"))
@@ -168,9 +170,18 @@ class VolcanoJobController:
                 queue.add_after(key, self._count_seconds(key))
                 return
         elif old is None and not pod.has_ended:
-            queue.add_after(key, self._count_seconds(key))
+            self._see_new_pod(queue, key)
             return
         queue.add_after(key, self._gather_seconds(key))
+
+    def _see_new_pod(self, queue: WorkQueue, key: str) -> None:
+        """Most run a moment later, and are told of then. How many wait decides something only where a policy says
+        what is to be done about those that wait too long, or are gone."""
+        job = self._jobs.get(key)
+        if job is None or job.spec.policies or any(it.policies for it in job.spec.tasks or ()):
+            queue.add_after(key, self._count_seconds(key))
+        else:
+            queue.add_after(key, NEW_PODS_SECONDS if self._gathers else 0.0, hurried=False)
 
     def _is_evicted(self, key: str, pod: TaskPod) -> bool:
         """Whether somebody else took it away. What its Job removes is marked, from before a restart, or not wanted in
@@ -178,7 +189,8 @@ class VolcanoJobController:
         job = self._jobs.get(key)
         if job is None or pod.is_told or pod.version != (job.status.version or 0):
             return False
-        return job.status.state is not None and job.status.state.phase in (JobPhase.PENDING, JobPhase.RUNNING)
+        phase = JobPhase.PENDING if job.status.state is None else job.status.state.phase
+        return phase in (JobPhase.PENDING, JobPhase.RUNNING)
 
     def _see_group(self, queue: WorkQueue, old: PodGroup | None, new: PodGroup | None) -> None:
         group = new or old

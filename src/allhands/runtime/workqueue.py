@@ -1,6 +1,7 @@
 """Keys that somebody must look at: each at most once at a time, now or at some moment, with pauses after failures.
 
-A key that is added while it is being looked at is looked at again afterwards. Nothing here knows what a key means.
+A key that is added while it is being looked at is looked at again afterwards. One that nobody is in a hurry for lets
+all others go first, but not for ever. Nothing here knows what a key means.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import heapq
 import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from allhands.api.errors import StatusError
 from allhands.runtime.backoff import Backoff
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from allhands.ports import Metrics
 
+MOST_HELD_BACK_SECONDS: Final = 10.0
+"""So long a key that nobody is in a hurry for lets others go first."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -28,12 +31,14 @@ class WorkQueue:
         """The name is that of its metrics."""
         self._measures = None if metrics is None else QueueMeasures(metrics, name, self)
         self._ready: deque[str] = deque()
-        self._waiting: set[str] = set()
-        """Those in `_ready`, or to be put there when they are done."""
+        self._unhurried: dict[str, float] = {}
+        """Those that let the ready ones go first, and since when; the oldest come first."""
+        self._waiting: dict[str, bool] = {}
+        """Those in one of the two, or to be put there when they are done; whether there is a hurry."""
         self._working: set[str] = set()
-        self._later: list[tuple[float, int, str]] = []
-        self._due: dict[str, float] = {}
-        """For each key, when it is to be looked at again: the earliest of all that was asked."""
+        self._later: list[tuple[float, int, str, bool]] = []
+        self._due: dict[tuple[str, bool], float] = {}
+        """For each key, when it is to be looked at again, in a hurry or not: the earliest of all that was asked."""
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
@@ -47,27 +52,44 @@ class WorkQueue:
         """Whether nothing is to be done now."""
         return not self._waiting and not self._working
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether somebody waits who is in a hurry."""
+        return bool(self._ready)
+
     def add(self, key: str) -> None:
-        if key in self._waiting:
+        self._add(key, hurried=True)
+
+    def _add(self, key: str, *, hurried: bool) -> None:
+        known = self._waiting.get(key)
+        if known or known is hurried:
             return
-        self._waiting.add(key)
-        if self._measures is not None:
+        self._waiting[key] = hurried
+        if known is None and self._measures is not None:
             self._measures.added(key)
         if key not in self._working:
-            self._ready.append(key)
-            self._changed.set()
+            self._put(key, hurried=hurried)
 
-    def add_after(self, key: str, seconds: float) -> None:
+    def _put(self, key: str, *, hurried: bool) -> None:
+        if hurried:
+            self._unhurried.pop(key, None)
+            self._ready.append(key)
+        else:
+            self._unhurried[key] = asyncio.get_running_loop().time()
+        self._changed.set()
+
+    def add_after(self, key: str, seconds: float, *, hurried: bool = True) -> None:
+        """`hurried`: if not, all that is due by then goes first, for a while."""
         if seconds <= 0:
-            self.add(key)
+            self._add(key, hurried=hurried)
             return
         when = asyncio.get_running_loop().time() + seconds
-        known = self._due.get(key)
+        known = self._due.get((key, hurried))
         if known is not None and known <= when:
             return
-        self._due[key] = when
+        self._due[key, hurried] = when
         self._count += 1
-        heapq.heappush(self._later, (when, self._count, key))
+        heapq.heappush(self._later, (when, self._count, key, hurried))
         self._arm()
 
     def retry(self, key: str) -> float:
@@ -83,23 +105,33 @@ class WorkQueue:
 
     async def take(self) -> str:
         """The next key, which is then being worked on until `done`."""
-        while not self._ready:
+        while not self._ready and not self._unhurried:
             self._changed.clear()
             await self._changed.wait()
-        key = self._ready.popleft()
-        self._waiting.discard(key)
+        key = self._ready.popleft() if self._ready and not self._has_waited_long() else self._next_unhurried()
+        del self._waiting[key]
         self._working.add(key)
         if self._measures is not None:
             self._measures.taken(key)
+        return key
+
+    def _has_waited_long(self) -> bool:
+        """Whether one that is in no hurry has let others go first for long enough."""
+        since = next(iter(self._unhurried.values()), None)
+        return since is not None and asyncio.get_running_loop().time() - since >= MOST_HELD_BACK_SECONDS
+
+    def _next_unhurried(self) -> str:
+        key = next(iter(self._unhurried))
+        del self._unhurried[key]
         return key
 
     def done(self, key: str) -> None:
         self._working.discard(key)
         if self._measures is not None:
             self._measures.done(key)
-        if key in self._waiting:
-            self._ready.append(key)
-            self._changed.set()
+        hurried = self._waiting.get(key)
+        if hurried is not None:
+            self._put(key, hurried=hurried)
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -112,10 +144,10 @@ class WorkQueue:
         self._timer = None
         now = asyncio.get_running_loop().time()
         while self._later and self._later[0][0] <= now:
-            when, _, key = heapq.heappop(self._later)
-            if self._due.get(key) == when:
-                del self._due[key]
-                self.add(key)
+            when, _, key, hurried = heapq.heappop(self._later)
+            if self._due.get((key, hurried)) == when:
+                del self._due[key, hurried]
+                self._add(key, hurried=hurried)
         if self._later:
             self._arm()
 
