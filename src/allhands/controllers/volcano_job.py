@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from allhands.api.errors import StatusError
     from allhands.lifecycle.volcano_job.extension import KeyPair
-    from allhands.ports import Objects
+    from allhands.ports import Collections, Objects
     from allhands.runtime.workqueue import WorkQueue
 
 COMMAND: Final = "command:"
@@ -61,14 +61,16 @@ class VolcanoJobController:
         scheduler_names: Sequence[str] = (),
         new_keys: Callable[[], KeyPair] | None = None,
         gathers: bool = True,
+        pods: Collections | None = None,
     ) -> None:
         """`scheduler_names`: only Jobs are led that one of these places, or that leave it open; all if there are none.
-        `new_keys`: makes a pair of keys, for plugins that need one. `gathers`: whether changes are gathered."""
+        `new_keys`: makes a pair of keys, for plugins that need one. `gathers`: whether changes are gathered.
+        `pods`: by what pods are followed, if not by `objects`."""
         self._scheduler_names = tuple(scheduler_names)
         self._new_keys = new_keys
         self._gathers = gathers
         self._jobs: Informer[JobDocument] = Informer(objects, JOBS, decode_job, optional=True)
-        self._pods: Informer[TaskPod] = Informer(objects, PODS, decode_pod, indexes={"job": _job_of_pod})
+        self._pods: Informer[TaskPod] = Informer(pods or objects, PODS, decode_pod, indexes={"job": _job_of_pod})
         self._groups: Informer[PodGroup] = Informer(objects, POD_GROUPS, decode_group, optional=True)
         self._commands: Informer[CommandDocument] = Informer(
             objects, COMMANDS, decode_command, indexes={"job": _job_of_command}, optional=True
