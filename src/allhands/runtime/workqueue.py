@@ -1,7 +1,7 @@
 """Keys that somebody must look at: each at most once at a time, now or at some moment, with pauses after failures.
 
-A key that is added while it is being looked at is looked at again afterwards. One that nobody is in a hurry for lets
-all others go first, but not for ever. Nothing here knows what a key means.
+A key that is added while it is being looked at is looked at again afterwards. One that nobody is in a hurry for waits
+until the others are done, but not for ever. Nothing here knows what a key means.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from allhands.ports import Metrics
 
-MOST_HELD_BACK_SECONDS: Final = 10.0
+LULL_SECONDS: Final = 0.5
+"""After the last that was in a hurry was looked at, when the others may be: before, more may come."""
+MOST_HELD_BACK_SECONDS: Final = 30.0
 """So long a key that nobody is in a hurry for lets others go first."""
 _LOG = logging.getLogger(__name__)
 
@@ -35,12 +37,18 @@ class WorkQueue:
         """Those that let the ready ones go first, and since when; the oldest come first."""
         self._waiting: dict[str, bool] = {}
         """Those in one of the two, or to be put there when they are done; whether there is a hurry."""
-        self._working: set[str] = set()
+        self._working: dict[str, bool] = {}
+        """Those that are being looked at; whether there was a hurry."""
+        self._hurried_until = 0.0
+        """When the last that was in a hurry was done, and all that follows from it was to be seen."""
         self._later: list[tuple[float, int, str, bool]] = []
         self._due: dict[tuple[str, bool], float] = {}
         """For each key, when it is to be looked at again, in a hurry or not: the earliest of all that was asked."""
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._lull: asyncio.TimerHandle | None = None
+        self._is_owed = False
+        """Whether it is the turn of one in a hurry."""
         self._changed = asyncio.Event()
         self._backoffs: dict[str, Backoff] = {}
 
@@ -105,33 +113,52 @@ class WorkQueue:
 
     async def take(self) -> str:
         """The next key, which is then being worked on until `done`."""
-        while not self._ready and not self._unhurried:
+        while (key := self._next()) is None:
             self._changed.clear()
             await self._changed.wait()
-        key = self._ready.popleft() if self._ready and not self._has_waited_long() else self._next_unhurried()
-        del self._waiting[key]
-        self._working.add(key)
+        self._working[key] = self._waiting.pop(key)
         if self._measures is not None:
             self._measures.taken(key)
         return key
 
-    def _has_waited_long(self) -> bool:
-        """Whether one that is in no hurry has let others go first for long enough."""
-        since = next(iter(self._unhurried.values()), None)
-        return since is not None and asyncio.get_running_loop().time() - since >= MOST_HELD_BACK_SECONDS
+    def _next(self) -> str | None:
+        """Those in no hurry come in a lull, or when they have let others go first for long enough: then in turn."""
+        first = next(iter(self._unhurried), None)
+        if first is None:
+            return self._ready.popleft() if self._ready else None
+        now, latest = asyncio.get_running_loop().time(), self._unhurried[first] + MOST_HELD_BACK_SECONDS
+        if self._ready and (now < latest or self._is_owed):
+            self._is_owed = False
+            return self._ready.popleft()
+        is_lull = not any(self._working.values())
+        if now < latest and (not is_lull or now < self._hurried_until):
+            self._look_at(min(latest, self._hurried_until) if is_lull else latest)
+            return None
+        self._is_owed = True
+        del self._unhurried[first]
+        return first
 
-    def _next_unhurried(self) -> str:
-        key = next(iter(self._unhurried))
-        del self._unhurried[key]
-        return key
+    def _look_at(self, when: float) -> None:
+        if self._lull is not None:
+            if self._lull.when() <= when:
+                return
+            self._lull.cancel()
+        self._lull = asyncio.get_running_loop().call_at(when, self._end_lull)
+
+    def _end_lull(self) -> None:
+        self._lull = None
+        self._changed.set()
 
     def done(self, key: str) -> None:
-        self._working.discard(key)
+        if self._working.pop(key):
+            self._hurried_until = asyncio.get_running_loop().time() + LULL_SECONDS
         if self._measures is not None:
             self._measures.done(key)
         hurried = self._waiting.get(key)
         if hurried is not None:
             self._put(key, hurried=hurried)
+        elif self._unhurried:
+            self._changed.set()
 
     def _arm(self) -> None:
         if self._timer is not None:

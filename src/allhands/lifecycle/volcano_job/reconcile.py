@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from allhands.lifecycle.volcano_job.transitions import Cause
     from allhands.lifecycle.volcano_job.verdict import Found
 
-FIRST_WORD_SECONDS: Final = 2.0
-"""After its creation, by when a Job has a status whatever there is to say. Moments of creation are whole seconds, so it
-may be one earlier."""
+FIRST_WORD_SECONDS: Final = 3.0
+"""After its group or its pods were made, by when a Job has a status whatever there is to say. Moments of creation are
+whole seconds, so it may be one earlier."""
 
 
 def reconcile(
@@ -82,6 +82,7 @@ class _Look:
         self._events: list[Record] = []
         self._doomed: dict[str, TaskPod] = {}
         """By uid, pods that this look tells to go."""
+        self._makes_pods = False
         self._wakes: list[float] = []
         if self._draft.phase is None:
             self._draft.begin()
@@ -352,6 +353,7 @@ class _Look:
             self._tell("Warning", "FailedCreate", f"Error creating: {self._observed.refused}")
         if supply.is_part:
             self._wakes.append(self._now_seconds)
+        self._makes_pods = True
         self._after += supply.creates
         self._after.append(self._record("Normal", "SuccessfulCreate", pods_text("Created", supply.names)))
 
@@ -398,10 +400,11 @@ class _Look:
     def _first_word_seconds(self) -> float | None:
         """By when a new Job is told of, of which there is nothing to tell but that it is there. Most have pods a moment
         later, and one word says both. None if it is time, or no new Job."""
-        made = self._job.metadata.created_seconds
         if self._job.status.state is not None or self._draft.has_news:
             return None
-        return made + FIRST_WORD_SECONDS if made <= self._now_seconds < made + FIRST_WORD_SECONDS else None
+        group, now = self._observed.group, self._now_seconds
+        made = now if group is None or self._makes_pods else group.metadata.created_seconds
+        return made + FIRST_WORD_SECONDS if made <= now < made + FIRST_WORD_SECONDS else None
 
     def _tell(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self._events.append(self._record(type, reason, message))

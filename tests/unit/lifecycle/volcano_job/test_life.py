@@ -292,6 +292,19 @@ def test_a_job_that_has_only_to_wait_is_told_so_in_time_and_in_no_hurry() -> Non
     assert world.status_writes == 1
 
 
+def test_a_job_that_is_first_looked_at_late_is_not_told_of_before_it_could_have_pods() -> None:
+    world = VolcanoJobWorld(task("worker", 3), opens=False)
+    world.now_seconds += 60
+    assert [type(it).__name__ for it in world.look().instructions] == ["Create"]
+    world.now_seconds += 60
+    world.open()
+    world.look()
+    assert len(world.pods) == 3
+    world.run()
+    world.settle()
+    assert (world.phases, world.status_writes) == (["Running"], 1)
+
+
 def test_why_a_new_job_waits_is_told_at_once() -> None:
     world = VolcanoJobWorld(task("worker", 3), opens=False)
     world.settle()
@@ -305,6 +318,7 @@ def test_why_a_new_job_waits_is_told_at_once() -> None:
 def test_a_job_from_the_future_is_told_of_at_once() -> None:
     """Where clocks differ nobody waits until they agree."""
     world = VolcanoJobWorld(task("worker", 1), opens=False)
+    world.look()
     world.now_seconds -= 60
     world.settle()
     assert world.phase == "Pending"
