@@ -15,7 +15,7 @@ import msgspec
 
 from allhands.ports import EVERYTHING, Event, ReadyWatch
 from allhands.runtime.heads import head_of
-from allhands.runtime.informer import INITIAL_EVENTS_END
+from allhands.runtime.informer import INITIAL_EVENTS_END, STALL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,11 +58,11 @@ class SharedWatch:
     def source(self, version: int) -> _Source | None:
         """The shared watch, if it will show all that comes after this version."""
         source = self._source
-        return source if source is not None and not source.is_over and source.version <= version else None
+        return source if source is not None and source.is_alive and source.version <= version else None
 
     def joined(self, own: ReadyWatch, version: int) -> _Source | None:
         """What who has seen this version by its own watch follows from now on; None if it must go on by itself."""
-        if self._source is None or self._source.is_over:
+        if self._source is None or not self._source.is_alive:
             self._source = _Source(own, version)
         return self.source(version)
 
@@ -76,7 +76,13 @@ class _Source:
         self.is_over = False
         self.error: Exception | None = None
         self._followers: dict[_Follower, None] = {}
+        self._shown_at = asyncio.get_running_loop().time()
         self._reading = asyncio.create_task(self._read(), name="shared watch")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is worth following: one whose connection may be dead is not, whoever still does."""
+        return not self.is_over and asyncio.get_running_loop().time() - self._shown_at < STALL_SECONDS
 
     def is_of(self, watch: ReadyWatch) -> bool:
         return self._watch is watch
@@ -89,8 +95,10 @@ class _Source:
         if not self._followers:
             self.is_over = True
             self._reading.cancel()
-            await asyncio.wait((self._reading,))
-            await self._watch.close()
+            try:
+                await asyncio.wait((self._reading,))
+            finally:
+                await self._watch.close()
 
     async def _read(self) -> None:
         try:
@@ -108,6 +116,7 @@ class _Source:
 
     def _show(self, event: Event) -> None:
         told = _told_apart(event)
+        self._shown_at = asyncio.get_running_loop().time()
         if told.head is not None:
             self.version = told.head.version
         for follower in self._followers:

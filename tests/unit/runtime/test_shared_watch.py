@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from allhands.api.errors import StatusError, expired
 from allhands.ports import EVERYTHING, Event, Query
-from allhands.runtime.informer import Informer
+from allhands.runtime.informer import STALL_SECONDS, Informer
 from allhands.runtime.shared_watch import SharedWatch
 from allhands.sim.virtual_time import VirtualTimeLoop, run_virtually
 from allhands.store import InProcessObjects, Store
@@ -151,6 +151,8 @@ def test_everybody_ends_with_what_is_there(history: list[tuple[str, int]], strea
             for pipe in cluster.open_pipes:
                 pipe.let_through(math.inf)
             await asyncio.sleep(10)
+        await cluster.write(9, "end")  # who has seen less than the others learns so by the next event
+        await asyncio.sleep(10)
         wanted = await cluster.there()
         for informer, _ in followers.all:
             assert dict(informer.all()) == wanted
@@ -219,6 +221,22 @@ async def test_when_it_ends_all_go_on_by_one_new_watch() -> None:
             await pipe.close()
         await asyncio.sleep(60)
         assert [len(it) for it in informers] == [number + 1] * 3
+    assert len(cluster.open_pipes) == 1
+    await followers.end_all()
+
+
+@on_virtual_time
+async def test_one_whose_connection_is_dead_is_left_by_all() -> None:
+    cluster = Cluster()
+    followers = Followers(cluster)
+    informers = [await followers.begin() for _ in range(3)]
+    await asyncio.sleep(1)
+    (dead,) = cluster.open_pipes
+    dead.let_through(-math.inf)
+    await cluster.write(1, "x")
+    await asyncio.sleep(2 * STALL_SECONDS)
+    assert [len(it) for it in informers] == [1, 1, 1]
+    assert dead.is_closed
     assert len(cluster.open_pipes) == 1
     await followers.end_all()
 
