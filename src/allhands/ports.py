@@ -7,7 +7,7 @@ cross the port as the JSON text they are stored as: a reader decodes only what i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -137,6 +137,34 @@ class Watch(Protocol):
     async def __anext__(self) -> Event: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ReadyWatch(Protocol):
+    """A watch that can say what has come already."""
+
+    def poll(self) -> Event | None:
+        """The next event if it has come."""
+
+    async def more(self) -> bool:
+        """Waits until more may have come; False if nothing will any more."""
+
+    async def close(self) -> None: ...
+
+
+class Collections(Protocol):
+    """The part of `Objects` by which everything of a kind is followed."""
+
+    async def list(self, resource: Resource, query: Query = EVERYTHING) -> Page: ...
+
+    async def watch(
+        self,
+        resource: Resource,
+        query: Query = EVERYTHING,
+        *,
+        bookmarks: bool = False,
+        initial_events: bool | None = None,
+    ) -> Watch: ...
 
 
 class Objects(Protocol):

@@ -32,7 +32,14 @@ from allhands.measure.processes import free_ports
 from allhands.ports import WriteOptions
 from allhands.runtime.installation import InstallOptions, install_objects
 from allhands.runtime.installation.applying import Installer
-from allhands.runtime.installation.webhooks import MUTATING, NAME, VALIDATING, by_url, configurations
+from allhands.runtime.installation.webhooks import (
+    ANNOTATED_WEBHOOK,
+    MUTATING,
+    NAME,
+    VALIDATING,
+    by_url,
+    configurations,
+)
 from allhands.runtime.installing import install_kinds
 from allhands.server.live_tls import LiveTls
 from allhands.server.serve import serving
@@ -216,8 +223,8 @@ async def test_what_is_wrong_is_refused_with_its_path_and_what_was_left_out_is_f
 async def test_nobody_gets_through_a_job_what_they_could_not_get_without(
     plane: ControlPlane, objects: KubeObjects, webhooks: asyncio.Task[None], tmp_path: Path
 ) -> None:
-    del webhooks
     await objects.create(QUEUE.resource, queue("vault", annotations={"allhands.dev/restricted": "true"}))
+    await eventually(webhooks, lambda: _are_pods_asked_about(objects))
     jobs = rule("batch.volcano.sh", "jobs", "create")
     async with await user(plane, objects, "eve", tmp_path, jobs) as eve:
         refusal = await refusal_of(eve.create(JOB.resource, job("deputy"), SPACE))
@@ -260,6 +267,12 @@ async def test_nobody_closes_by_a_command_a_queue_that_they_may_not_change(
         assert refusal.code == 403
         assert 'may not update queues.scheduling.volcano.sh "shared"' in refusal.message
     await objects.create(COMMAND.resource, command, SPACE)
+
+
+async def _are_pods_asked_about(objects: KubeObjects) -> bool:
+    found = (await objects.get(VALIDATING, NAME)).manifest()["webhooks"]
+    (selector,) = [it["objectSelector"] for it in found if it["name"] == ANNOTATED_WEBHOOK]
+    return not selector
 
 
 async def _is_created(who: KubeObjects, manifest: dict[str, Any]) -> bool:

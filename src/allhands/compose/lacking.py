@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allhands.api.errors import StatusError
 from allhands.api.volcano.queue import QUEUE
@@ -32,13 +32,15 @@ from allhands.runtime.keys import new_keys
 from allhands.runtime.performer import Performer
 from allhands.runtime.pod_probes import PodProbes
 from allhands.runtime.recorder import Recorder
+from allhands.runtime.scheduling.resources import PODS
+from allhands.runtime.shared_watch import SharedWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from allhands.compose.process import ProcessOptions
     from allhands.kube.access import Access
-    from allhands.ports import Objects
+    from allhands.ports import Collections, Objects
     from allhands.runtime.controller import Controller
 
 CONTROLLERS_LEASE: Final = "allhands-controllers"
@@ -48,17 +50,26 @@ LOOK_AGAIN_SECONDS: Final = 30.0
 FORBIDDEN, NOT_FOUND = 403, 404
 _LOG = logging.getLogger(__name__)
 
-LACKING: Final[Mapping[str, Callable[[Objects, Sequence[str]], Controller]]] = {
-    QueueController.name: lambda objects, names: QueueController(objects, scheduler_names=names),
-    VolcanoJobController.name: lambda objects, names: VolcanoJobController(
-        objects, scheduler_names=names, new_keys=new_keys
+
+class Around(NamedTuple):
+    """What controllers are given. `pods`: by what all pods are followed, once for all who do."""
+
+    objects: Objects
+    names: Sequence[str]
+    pods: Collections
+
+
+LACKING: Final[Mapping[str, Callable[[Around], Controller]]] = {
+    QueueController.name: lambda it: QueueController(it.objects, scheduler_names=it.names, pods=it.pods),
+    VolcanoJobController.name: lambda it: VolcanoJobController(
+        it.objects, scheduler_names=it.names, new_keys=new_keys, pods=it.pods
     ),
-    VolcanoCronJobController.name: lambda objects, _names: VolcanoCronJobController(objects),
-    JobFlowController.name: lambda objects, _names: JobFlowController(objects, probes=PodProbes(objects)),
-    JobTemplateController.name: lambda objects, _names: JobTemplateController(objects),
-    HyperNodeController.name: lambda objects, _names: HyperNodeController(objects),
-    NumatopologyController.name: lambda objects, _names: NumatopologyController(objects),
-    WorkloadGroupController.name: lambda objects, _names: WorkloadGroupController(objects),
+    VolcanoCronJobController.name: lambda it: VolcanoCronJobController(it.objects),
+    JobFlowController.name: lambda it: JobFlowController(it.objects, probes=PodProbes(it.objects)),
+    JobTemplateController.name: lambda it: JobTemplateController(it.objects),
+    HyperNodeController.name: lambda it: HyperNodeController(it.objects),
+    NumatopologyController.name: lambda it: NumatopologyController(it.objects),
+    WorkloadGroupController.name: lambda it: WorkloadGroupController(it.objects),
 }
 """The visible list of controllers that a real cluster has not: adding one is one line here."""
 
@@ -75,13 +86,22 @@ async def run_lacking_controllers(access: Access, options: ProcessOptions) -> No
     for part in ("first-queues", "controller-events", *(f"{name}-controller" for name in names)):
         process.keeper.declare(part)
     async with process.opened(COUNTED, of_controllers(options.scheduler_names)) as objects:
-        recorder = Recorder(objects, process.clock, "allhands-controllers")
+        around = Around(objects, options.scheduler_names, SharedWatch(objects, PODS))
+        loops: dict[str, ControllerLoop] = {}
+        recorder = Recorder(
+            objects,
+            process.clock,
+            "allhands-controllers",
+            is_busy=lambda: any(it.queue.is_hurried for it in loops.values()),
+        )
 
         async def control(name: str) -> None:
-            made = LACKING[name](objects, options.scheduler_names)
+            made = LACKING[name](around)
             performer = Performer(objects, recorder, flight=MAX_IN_FLIGHT)
             lazy = name not in ALWAYS
-            await ControllerLoop(made, performer, process.clock, workers=4, lazy=lazy, metrics=process.metrics).run()
+            loop = ControllerLoop(made, performer, process.clock, workers=4, lazy=lazy, metrics=process.metrics)
+            loops[name] = loop
+            await loop.run()
 
         async def work() -> None:
             async with asyncio.TaskGroup() as tasks:

@@ -74,9 +74,9 @@ async def run_webhooks(
     process.keeper.declare(COPIES, lambda: known is not None and known.is_ready())
     process.keeper.declare(KEYS, lambda: ring is not None and ring.is_ready())
     async with process.opened(ESSENTIAL, [it for it in WEBHOOKS if not it.names]) as objects:
-        ring = keyring(objects, process, options, webhooks)
-        tls = LiveTls((await ring.keys()).server, webhooks.clients)
         known = KnownObjects(objects)
+        ring = keyring(objects, process, options, webhooks, known)
+        tls = LiveTls((await ring.keys()).server, webhooks.clients)
         app = WebhookApp(judge(objects, known, options), metrics=process.metrics)
         keep = process.keeper.keep
         async with serving(app, webhooks.host, webhooks.port, tls, limits=LIMITS, beyond_loopback=True) as address:
@@ -84,7 +84,15 @@ async def run_webhooks(
             listening(address)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(keep(COPIES, known.run))
+                tasks.create_task(_look_when_copied(ring, known))
                 tasks.create_task(keep(KEYS, lambda: ring.run(lambda keys: tls.use(keys.server))))
+
+
+async def _look_when_copied(ring: Keyring, known: KnownObjects) -> None:
+    """Only then it is known that no queue is restricted."""
+    known.on_restriction(ring.look_now)
+    await known.until_ready()
+    ring.look_now()
 
 
 def judge(objects: Objects, known: KnownObjects, options: ProcessOptions) -> Judge:
@@ -92,7 +100,9 @@ def judge(objects: Objects, known: KnownObjects, options: ProcessOptions) -> Jud
     return Judge(known, submitters, scheduler_name=options.scheduler_names[0], plugin_errors=errors_of_plugins)
 
 
-def keyring(objects: Objects, process: Process, options: ProcessOptions, webhooks: WebhookOptions) -> Keyring:
+def keyring(
+    objects: Objects, process: Process, options: ProcessOptions, webhooks: WebhookOptions, known: KnownObjects
+) -> Keyring:
     namespace = options.lease_namespace
     names = list(service_names(namespace))
     if webhooks.url:
@@ -107,4 +117,5 @@ def keyring(objects: Objects, process: Process, options: ProcessOptions, webhook
         terms=webhooks.terms,
         look_seconds=webhooks.look_seconds,
         metrics=process.metrics,
+        is_any_restricted=known.is_any_restricted,
     )

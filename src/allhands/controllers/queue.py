@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allhands.dialects.group_kinds import GroupKind
     from allhands.dialects.groups import GroupRecord
     from allhands.dialects.pods import PodUse
-    from allhands.ports import Objects
+    from allhands.ports import Collections, Objects
     from allhands.runtime.workqueue import WorkQueue
 
 _PARTS: Final = {
@@ -68,7 +68,9 @@ class QueueController:
         *,
         scheduler_names: Sequence[str] = NAMES_ALONE,
         pause_seconds: float = PAUSE_SECONDS,
+        pods: Collections | None = None,
     ) -> None:
+        """`pods`: by what pods are followed, if not by `objects`."""
         self._ours = frozenset(scheduler_names)
         self._pause_seconds = pause_seconds
         self._tally = QueueTally(DEFAULT)
@@ -79,7 +81,7 @@ class QueueController:
         self._asleep: dict[str, None] = {}
         """Queues that are looked at again soon anyway, whatever happens until then."""
         self._queues: Informer[_Seen] = Informer(objects, QUEUE.resource, _reader(), optional=True)
-        self._pods: Informer[PodShare] = Informer(objects, PODS, self._read_pod)
+        self._pods: Informer[PodShare] = Informer(pods or objects, PODS, self._read_pod)
         self._jobs: Informer[GroupShare] = Informer(
             objects, JOBS, lambda raw: self._share(read_job(raw)), optional=True
         )

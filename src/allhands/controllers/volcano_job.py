@@ -1,8 +1,8 @@
 """The shell of Volcano Jobs: what happens to pods, PodGroups and commands is the business of the Job they belong to.
 
 Changes of pods are gathered for a moment, longer for bigger Jobs, and where nothing is to be done about them but
-counting, once a second: so the work on a Job grows with its pods and not with their square. What is remembered here may
-be lost; it only tells who was evicted, and makes refusals visible.
+counting, once a second, or after all else if they are only new: so the work on a Job grows with its pods and not with
+their square. What is remembered here may be lost; it only tells who was evicted, and makes refusals visible.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 
     from allhands.api.errors import StatusError
     from allhands.lifecycle.volcano_job.extension import KeyPair
-    from allhands.ports import Objects
+    from allhands.ports import Collections, Objects
     from allhands.runtime.workqueue import WorkQueue
 
 COMMAND: Final = "command:"
 """Begins the key of a command whose Job is not there."""
 EXPLAIN_SECONDS: Final = 10.0
 """How soon it is seen on a Job that its group waits for another reason than before."""
+NEW_PODS_SECONDS: Final = 3.0
+"""After the first of its new pods, when a Job is looked at to count those that only wait."""
 SETTLE_SECONDS: Final = 5.0
 """After the first look: until then a pod that is not seen may only be late."""
 _UNSPOKEN: Final = frozenset(("Conflict", "AlreadyExists", "NotFound"))
@@ -59,14 +61,16 @@ class VolcanoJobController:
         scheduler_names: Sequence[str] = (),
         new_keys: Callable[[], KeyPair] | None = None,
         gathers: bool = True,
+        pods: Collections | None = None,
     ) -> None:
         """`scheduler_names`: only Jobs are led that one of these places, or that leave it open; all if there are none.
-        `new_keys`: makes a pair of keys, for plugins that need one. `gathers`: whether changes are gathered."""
+        `new_keys`: makes a pair of keys, for plugins that need one. `gathers`: whether changes are gathered.
+        `pods`: by what pods are followed, if not by `objects`."""
         self._scheduler_names = tuple(scheduler_names)
         self._new_keys = new_keys
         self._gathers = gathers
         self._jobs: Informer[JobDocument] = Informer(objects, JOBS, decode_job, optional=True)
-        self._pods: Informer[TaskPod] = Informer(objects, PODS, decode_pod, indexes={"job": _job_of_pod})
+        self._pods: Informer[TaskPod] = Informer(pods or objects, PODS, decode_pod, indexes={"job": _job_of_pod})
         self._groups: Informer[PodGroup] = Informer(objects, POD_GROUPS, decode_group, optional=True)
         self._commands: Informer[CommandDocument] = Informer(
             objects, COMMANDS, decode_command, indexes={"job": _job_of_command}, optional=True
@@ -168,9 +172,18 @@ class VolcanoJobController:
                 queue.add_after(key, self._count_seconds(key))
                 return
         elif old is None and not pod.has_ended:
-            queue.add_after(key, self._count_seconds(key))
+            self._see_new_pod(queue, key)
             return
         queue.add_after(key, self._gather_seconds(key))
+
+    def _see_new_pod(self, queue: WorkQueue, key: str) -> None:
+        """Most run a moment later, and are told of then. How many wait decides something only where a policy says
+        what is to be done about those that wait too long, or are gone."""
+        job = self._jobs.get(key)
+        if job is None or job.spec.policies or any(it.policies for it in job.spec.tasks or ()):
+            queue.add_after(key, self._count_seconds(key))
+        else:
+            queue.add_after(key, NEW_PODS_SECONDS if self._gathers else 0.0, hurried=False)
 
     def _is_evicted(self, key: str, pod: TaskPod) -> bool:
         """Whether somebody else took it away. What its Job removes is marked, from before a restart, or not wanted in
@@ -178,7 +191,8 @@ class VolcanoJobController:
         job = self._jobs.get(key)
         if job is None or pod.is_told or pod.version != (job.status.version or 0):
             return False
-        return job.status.state is not None and job.status.state.phase in (JobPhase.PENDING, JobPhase.RUNNING)
+        phase = JobPhase.PENDING if job.status.state is None else job.status.state.phase
+        return phase in (JobPhase.PENDING, JobPhase.RUNNING)
 
     def _see_group(self, queue: WorkQueue, old: PodGroup | None, new: PodGroup | None) -> None:
         group = new or old

@@ -59,10 +59,12 @@ Instruction = Create | Patch | Delete | Record
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What to do now, and when to look again even if nothing changes."""
+    """What to do now, and when to look again even if nothing changes. `is_hurried`: whether that look may have more to
+    do than to tell somebody something; if not, it may come after others."""
 
     instructions: tuple[Instruction, ...] = ()
     wake_at_seconds: float | None = None
+    is_hurried: bool = True
 
 
 NOTHING_TO_DO: Final = Outcome()

@@ -129,4 +129,4 @@ class ControllerLoop:
                 listener.heard(key, None)
             self.queue.succeeded(key)
             if outcome.wake_at_seconds is not None:
-                self.queue.add_after(key, max(0.001, outcome.wake_at_seconds - now))
+                self.queue.add_after(key, max(0.001, outcome.wake_at_seconds - now), hurried=outcome.is_hurried)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, runtime_che
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
-from allhands.ports import EVERYTHING, Query
+from allhands.ports import EVERYTHING, Query, ReadyWatch
 from allhands.runtime.backoff import Backoff
 from allhands.runtime.heads import head_of, key_of, split_key
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allhands.api.kinds import Resource
-    from allhands.ports import Event, Head, Objects, Page
+    from allhands.ports import Collections, Event, Head, Page
 
 __all__ = ["Informer", "key_of", "split_key"]
 
@@ -45,15 +45,6 @@ GONE: Final = 410
 CANNOT_STREAM: Final = frozenset({400, 405, 422})
 INITIAL_EVENTS_END: Final = b"k8s.io/initial-events-end"
 _LOG = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class _Ready(Protocol):
-    """A watch that can say what has come already."""
-
-    def poll(self) -> Event | None: ...
-
-    async def more(self) -> bool: ...
 
 
 @runtime_checkable
@@ -94,7 +85,7 @@ class Informer(Generic[T]):
 
     def __init__(
         self,
-        objects: Objects,
+        objects: Collections,
         resource: Resource,
         decode: Callable[[bytes], T],
         *,
@@ -319,7 +310,7 @@ class Informer(Generic[T]):
             _LOG.info("%s is there now, and watched", _full_name(self.resource))
         loop = asyncio.get_running_loop()
         alive = loop.time()
-        ready = watch if isinstance(watch, _Ready) else None  # asking takes longer than reading an event
+        ready = watch if isinstance(watch, ReadyWatch) else None  # asking takes longer than reading an event
         try:
             if seen is None and isinstance(watch, _Feeding):
                 await watch.feed(self._take)
@@ -343,7 +334,7 @@ class Informer(Generic[T]):
         finally:
             await watch.close()
 
-    async def _take_all(self, watch: _Ready, deadline: asyncio.Timeout) -> None:
+    async def _take_all(self, watch: ReadyWatch, deadline: asyncio.Timeout) -> None:
         """The rest of a watch, with one wait for all that comes together."""
         loop = asyncio.get_running_loop()
         alive = loop.time()

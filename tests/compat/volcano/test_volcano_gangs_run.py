@@ -108,7 +108,7 @@ async def restarted_and_terminated_by_commands(stage: Stage) -> None:
     await stage.apply(manifest)
     await stage.pods_are(1, "Running", "told")
     await stage.command("RestartJob", "told")
-    await stage.seen("Job", "told", lambda it: it["status"].get("version") == 1 and phase_of(it) == "Running")
+    await stage.seen("Job", "told", lambda it: phase_of(it) == "Running" and it["status"].get("version") == 1)
     await stage.command("TerminateJob", "told")
     await stage.ends("told", "Terminated")
 

@@ -127,7 +127,7 @@ async def when_a_pod_is_evicted(stage: Stage) -> None:
     first = await stage.pods_are(2, "Running", "j")
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "j-a-1"}}
     await stage.objects.evict(stage.namespace, "j-a-1", eviction)
-    await stage.seen("Job", "j", lambda it: it["status"].get("version") == 1 and phase_of(it) == "Running")
+    await stage.seen("Job", "j", lambda it: phase_of(it) == "Running" and it["status"].get("version") == 1)
     after = await stage.pods_are(2, "Running", "j")
     assert not {it["metadata"]["uid"] for it in first} & {it["metadata"]["uid"] for it in after}
     await stage.command("CompleteJob", "j")

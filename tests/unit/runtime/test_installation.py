@@ -10,7 +10,7 @@ import yaml
 
 from allhands import __version__
 from allhands.cli import root
-from allhands.compose.lacking import LACKING, wanted
+from allhands.compose.lacking import LACKING, Around, wanted
 from allhands.compose.machine import SystemClock
 from allhands.runtime.installation import InstallOptions, OptionError, install_objects, kind_objects, people_objects
 from allhands.runtime.installation.places import COLLECTIONS, place_of
@@ -152,7 +152,8 @@ async def test_the_scheduler_may_read_what_it_watches_and_nothing_else() -> None
 @pytest.mark.parametrize("names", [("allhands",), ("allhands", "volcano")])
 async def test_the_controllers_may_read_what_they_watch_and_nothing_else(names: tuple[str, ...]) -> None:
     objects = InProcessObjects(Store(ManualClock(), CountingIds()))
-    informers = [informer for it in wanted(names) for informer in LACKING[it](objects, names).informers]
+    around = Around(objects, names, objects)
+    informers = [informer for it in wanted(names) for informer in LACKING[it](around).informers]
     assert unreadable(of_controllers(names), informers) == []
     assert read_but_not_watched(of_controllers(names), informers) == set()
 

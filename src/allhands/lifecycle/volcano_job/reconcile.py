@@ -2,7 +2,8 @@
 
 Level-triggered: it decides by what is observed and keeps nothing. At most one status is written in one look, guarded by
 the Job's version, before any pod is made or told to go on its account; so what the status counts is what will be left,
-and a pod that is missing from it was taken away by somebody else. A crash after any of the instructions, with
+and a pod that is missing from it was taken away by somebody else. The first waits until there is something to say: a
+Job without a status is as good as one that says Pending. A crash after any of the instructions, with
 neighbours of one kind in any order, changes nothing in the end.
 """
 
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from allhands.lifecycle.volcano_job.transitions import Cause
     from allhands.lifecycle.volcano_job.verdict import Found
 
+FIRST_WORD_SECONDS: Final = 3.0
+"""After its group or its pods were made, by when a Job has a status whatever there is to say. Moments of creation are
+whole seconds, so it may be one earlier."""
+
 
 def reconcile(
     job: JobDocument,
@@ -77,9 +82,10 @@ class _Look:
         self._events: list[Record] = []
         self._doomed: dict[str, TaskPod] = {}
         """By uid, pods that this look tells to go."""
+        self._makes_pods = False
         self._wakes: list[float] = []
         if self._draft.phase is None:
-            self._draft.enter(JobPhase.PENDING)
+            self._draft.begin()
         self._tally = self._counted()
         self._clocks = clocks_of(observed.group, self._draft.version)
 
@@ -347,6 +353,7 @@ class _Look:
             self._tell("Warning", "FailedCreate", f"Error creating: {self._observed.refused}")
         if supply.is_part:
             self._wakes.append(self._now_seconds)
+        self._makes_pods = True
         self._after += supply.creates
         self._after.append(self._record("Normal", "SuccessfulCreate", pods_text("Created", supply.names)))
 
@@ -371,7 +378,8 @@ class _Look:
             left = [it for it in self._observed.pods if it.uid not in self._doomed]
             tally = Tally(self._tasks, left, tally.version, renewing=tally.renewing)
         draft.count(tally, tally.terminating + going, self._tasks.minimum)
-        patch = draft.patch()
+        first_word = self._first_word_seconds()
+        patch = draft.patch() if first_word is None else {}
         instructions: list[Instruction] = [*self._before]
         if patch:
             meta = job.metadata
@@ -383,9 +391,20 @@ class _Look:
         instructions += marks
         instructions += [Delete(PODS, it.namespace, it.name, it.uid) for it in self._doomed.values()]
         instructions += [it for it in self._after if it not in marks]
+        if not self._wakes and first_word is not None:
+            return Outcome(tuple(instructions), first_word, is_hurried=False)
         if not instructions and not self._wakes:
             return NOTHING_TO_DO
         return Outcome(tuple(instructions), min(self._wakes, default=None))
+
+    def _first_word_seconds(self) -> float | None:
+        """By when a new Job is told of, of which there is nothing to tell but that it is there. Most have pods a moment
+        later, and one word says both. None if it is time, or no new Job."""
+        if self._job.status.state is not None or self._draft.has_news:
+            return None
+        group, now = self._observed.group, self._now_seconds
+        made = now if group is None or self._makes_pods else group.metadata.created_seconds
+        return made + FIRST_WORD_SECONDS if made <= now < made + FIRST_WORD_SECONDS else None
 
     def _tell(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self._events.append(self._record(type, reason, message))

@@ -51,8 +51,21 @@ class StatusDraft:
         """Since when it is in its phase."""
         return moment_seconds(self._since) or self._now_seconds
 
+    def begin(self) -> None:
+        """Of a Job that has no status: it has been waiting since it was made."""
+        self._enter(JobPhase.PENDING, self._created_at_seconds or self._now_seconds)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is more to say of a new Job than that it waits."""
+        counted = any(self._counts.values()) or bool(self.controlled) or bool(self.version) or bool(self.retries)
+        return counted or self.phase is not JobPhase.PENDING or bool(self.reason or self.message)
+
     def enter(self, phase: JobPhase, reason: str = "", message: str = "") -> None:
-        now = time_text(self._now_seconds)
+        self._enter(phase, self._now_seconds, reason, message)
+
+    def _enter(self, phase: JobPhase, seconds: float, reason: str = "", message: str = "") -> None:
+        now = time_text(seconds)
         self.phase, self._since = phase, now
         self.say(reason, message)
         kept = tuple(it for it in self._conditions if it.status != phase)

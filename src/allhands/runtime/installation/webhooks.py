@@ -30,6 +30,8 @@ MUTATING: Final = Resource(GROUP, "v1", "mutatingwebhookconfigurations")
 VALIDATING: Final = Resource(GROUP, "v1", "validatingwebhookconfigurations")
 NAME: Final = f"{OURS}-webhooks"
 """Of the configurations, the service, the Secret, and the service account."""
+ANNOTATED_WEBHOOK: Final = f"pods.{OURS}.dev"
+"""The one that is asked about what is not ours and names one of our queues."""
 SERVICE_PORT: Final = 443
 QUEUE_ANNOTATIONS: Final = (QUEUE_ANNOTATION, QUEUE_OF_NAMESPACE)
 """By which pods, and what makes pods, say which queue they go to."""

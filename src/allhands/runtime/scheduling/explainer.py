@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 PER_SECOND: Final = 50
 FORMING: Final = frozenset({Reason.GANG_INCOMPLETE, Reason.SUB_GROUP_INCOMPLETE})
 FORMING_SECONDS: Final = 5.0
+MOST_FORMING_SECONDS: Final = 30.0
+"""So long it is waited for a group's pods while pods are being made, of whomever: its turn may be yet to come."""
 HAVE_FAILED: Final = (
     "{failed} of its pods have failed, and these do not count: it starts again if they are made anew, as a policy for "
     "failed pods or a restart does, or if its minimum is lowered."
@@ -88,6 +90,8 @@ class Explainer:
         """Pods that are to be told, and what."""
         self._forming: dict[str, tuple[Wait, GroupEntry, float]] = {}
         """Groups whose pods do not all exist yet: told if that lasts until then. The oldest come first."""
+        self._pod_came_at = -FORMING_SECONDS
+        """When the last pod was seen for the first time."""
         self._timer: asyncio.TimerHandle | None = None
         self._told: dict[str, str] = {}
         """Pod uid -> what it was last told."""
@@ -98,7 +102,9 @@ class Explainer:
         watched.pods.on_change(self._forget)
 
     def _forget(self, key: str, before: PodRecord | None, after: PodRecord | None) -> None:
-        if before is not None and (after is None or after.pod.uid != before.pod.uid):
+        if before is None:
+            self._pod_came_at = asyncio.get_running_loop().time()
+        elif after is None or after.pod.uid != before.pod.uid:
             self._told.pop(before.pod.uid, None)
             self._pods.pop(key, None)
 
@@ -163,9 +169,11 @@ class Explainer:
     def _tell_forming(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
+        quiet_at = self._pod_came_at + FORMING_SECONDS
         while self._forming:
             group = next(iter(self._forming))
             wait, entry, due = self._forming[group]
+            due = max(due, min(quiet_at, due - FORMING_SECONDS + MOST_FORMING_SECONDS))
             if due > loop.time():
                 self._timer = loop.call_at(due, self._tell_forming)
                 break

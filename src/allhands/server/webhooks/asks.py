@@ -157,7 +157,7 @@ def _is_restricted_queue(name: str, others: Others) -> bool:
         queue = others.one(QUEUE.resource, name)
         if queue is None:
             return False
-        if _is_marked(queue):
+        if is_marked(queue):
             return True
         name = str((queue.get("spec") or {}).get("parent") or "")
         if not name:
@@ -169,11 +169,12 @@ def _of_class(path: str, name: str | None, others: Others) -> Iterator[Ask]:
     if not name:
         return
     found = others.one(PRIORITY_CLASSES, name)
-    if name.startswith(SYSTEM_CLASSES) or (found is not None and _is_marked(found)):
+    if name.startswith(SYSTEM_CLASSES) or (found is not None and is_marked(found)):
         yield Ask(path, USE, PRIORITY_CLASSES.group, PRIORITY_CLASSES.plural, "", name)
 
 
-def _is_marked(document: Manifest) -> bool:
+def is_marked(document: Manifest) -> bool:
+    """Whether it is not for everyone."""
     annotations: Manifest = document["metadata"].get("annotations") or {}
     return annotations.get(RESTRICTED) == "true"
 

@@ -1,14 +1,16 @@
 """Keeps the keys of the webhooks in one Secret that all replicas share, and tells the API server whom to trust.
 
 Replicas do not talk to each other: whoever comes first makes the keys, and the others find them; a write that crossed
-another's is given up and looked at anew. Of the configurations only what leads to us is written, the rest is their
-owner's. It reads and writes objects by name only, and never lists a Secret.
+another's is given up and looked at anew. Of the configurations only what leads to us is written, and whether that is
+worth asking (`attention`); the rest is their owner's. It reads and writes objects by name only, and never lists a
+Secret.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +21,7 @@ from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 from allhands.runtime.installation.webhooks import MUTATING, NAME, VALIDATING
 from allhands.runtime.metrics import Unmeasured
+from allhands.server.webhooks.attention import attentive
 from allhands.server.webhooks.keys import DEFAULT_TERMS, Keys, Terms, keys_of, renewed
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 SECRETS: Final = Resource("", "v1", "secrets")
 LOOK_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 1.0
+"""After a write of a configuration that crossed another's."""
 MOST_TRIES: Final = 10
 EXPIRY: Final = "allhands_webhook_certificate_expiry_timestamp_seconds"
 FORBIDDEN, NOT_FOUND, CONFLICT = 403, 404, 409
@@ -56,7 +61,9 @@ class Keyring:
         terms: Terms = DEFAULT_TERMS,
         look_seconds: float = LOOK_SECONDS,
         metrics: Metrics | None = None,
+        is_any_restricted: Callable[[], bool | None] = lambda: None,
     ) -> None:
+        """`is_any_restricted`: whether there is a queue that is not for everyone; None if that is not known."""
         self._objects = objects
         self._clock = clock
         self._namespace = namespace
@@ -66,6 +73,8 @@ class Keyring:
         self._terms = terms
         self._look_seconds = look_seconds
         self._metrics = metrics or Unmeasured()
+        self._is_any_restricted = is_any_restricted
+        self._news = asyncio.Event()
         self._known: tuple[Any, ...] | None = None
         """Whom the configurations trust, as far as we have seen."""
 
@@ -76,11 +85,19 @@ class Keyring:
     async def run(self, use: Callable[[Keys], None]) -> None:
         """Looks now and then, until cancelled; `use` is told of the keys each time."""
         while True:
+            self._news.clear()
             keys = await self.keys()
             use(keys)
-            if await self.tell(keys):
+            is_told = await self.tell(keys)
+            if is_told:
                 self._known = keys.trusted
-            await asyncio.sleep(self._look_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look_seconds if is_told else AGAIN_SECONDS):
+                    await self._news.wait()
+
+    def look_now(self) -> None:
+        """What is to be asked about may be different."""
+        self._news.set()
 
     async def keys(self) -> Keys:
         """Those of the Secret, made or renewed if it is time."""
@@ -138,8 +155,9 @@ class Keyring:
             except StatusError as refusal:
                 if refusal.code != NOT_FOUND:
                     raise
-                return await self._make(resource, complete)
+                return await self._make(resource, self._attentive(complete))
             after = _overwritten(found, complete) if self._makes else _trusting(found, wanted, bundle)
+            after = self._attentive(after)
             if after != found:
                 await self._objects.update(resource, NAME, after)
         except StatusError as refusal:
@@ -147,6 +165,11 @@ class Keyring:
                 raise
             return False
         return True
+
+    def _attentive(self, configuration: Manifest) -> Manifest:
+        restricted = self._is_any_restricted()
+        webhooks = [attentive(it, is_any_restricted=restricted) for it in configuration.get("webhooks") or ()]
+        return {**configuration, "webhooks": webhooks}
 
     async def _make(self, resource: Resource, complete: Manifest) -> bool:
         if not self._makes:

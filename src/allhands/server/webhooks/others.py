@@ -51,7 +51,10 @@ class KnownObjects:
         self._objects = objects
         self._copies = {it: Informer(objects, it, _manifest, optional=True) for it in WATCHED}
         self._facts: dict[str, QueueFacts] | None = None
-        self._copies[QUEUE.resource].on_change(lambda _key, _old, _new: self._forget_facts())
+        self._restricted: set[str] = set()
+        """Queues that are not for everyone."""
+        self._copies[QUEUE.resource].on_change(lambda key, _old, new: self._see_queue(key, new))
+        self._restriction_changed: Callable[[], None] = lambda: None
         self._listing: asyncio.Task[Mapping[str, QueueFacts]] | None = None
         self._next_listing: asyncio.Task[Mapping[str, QueueFacts]] | None = None
 
@@ -76,8 +79,23 @@ class KnownObjects:
             self._facts = _facts_of(self._copies[QUEUE.resource].all())
         return self._facts
 
-    def _forget_facts(self) -> None:
+    def is_any_restricted(self) -> bool | None:
+        """Whether there is a queue that is not for everyone; None before all have been seen."""
+        return bool(self._restricted) if self._copies[QUEUE.resource].synced.is_set() else None
+
+    def on_restriction(self, changed: Callable[[], None]) -> None:
+        """Calls it when the first queue becomes restricted or the last is no more."""
+        self._restriction_changed = changed
+
+    def _see_queue(self, key: str, queue: Manifest | None) -> None:
         self._facts = None
+        before = bool(self._restricted)
+        if queue is not None and asks.is_marked(queue):
+            self._restricted.add(key)
+        else:
+            self._restricted.discard(key)
+        if before != bool(self._restricted):
+            self._restriction_changed()
 
     async def judge(self, rule: Callable[[Sight], T], is_doubtful: Callable[[T, Sight], bool]) -> T:
         """What the rule says, by the copies; while that is doubtful, by what is there now."""

@@ -9,9 +9,10 @@ import pytest
 from allhands.lifecycle.volcano_job import Equipment
 from allhands.lifecycle.volcano_job.extension import Companion
 from allhands.lifecycle.volcano_job.names import GROUP_NAME, JOB_VERSION, PARTITION, QUEUE_NAME, TASK, TASK_INDEX
+from allhands.lifecycle.volcano_job.reconcile import FIRST_WORD_SECONDS
 from allhands.lifecycle.volcano_job.retries import FLOW_SECONDS
 from tests.manifests import CONFIG_MAPS
-from tests.volcano_job_world import VolcanoJobWorld
+from tests.volcano_job_world import VolcanoJobWorld, text_of
 from tests.volcano_jobs import policy, task
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 def test_no_pod_is_made_before_the_group_is_let_in() -> None:
     world = VolcanoJobWorld(task("worker", 3), opens=False)
     world.settle()
+    world.advance(FIRST_WORD_SECONDS)
     assert world.phase == "Pending"
     assert world.group is not None
     assert world.group["metadata"]["name"] == "train-job-uid"
@@ -256,6 +258,70 @@ def test_a_big_job_is_made_in_portions_without_a_pause() -> None:
     assert looks == 3
     world.settle()
     assert world.status_writes <= 5
+
+
+def test_what_happens_at_once_is_told_at_once() -> None:
+    """That it is there, has pods, and that they run: one word for each thing that lasts."""
+    world = VolcanoJobWorld(task("worker", 20))
+    world.look()
+    world.open()
+    world.look()
+    assert len(world.pods) == 20
+    assert world.status_writes == 0
+    world.run()
+    world.settle()
+    assert world.status_writes == 1
+    assert [it["status"] for it in world.status["conditions"]] == ["Pending", "Running"]
+    world.advance(100)
+    world.succeed()
+    world.settle()
+    assert world.phase == "Completed"
+    assert world.status_writes == 2
+
+
+def test_a_job_that_has_only_to_wait_is_told_so_in_time_and_in_no_hurry() -> None:
+    world = VolcanoJobWorld(task("worker", 3), opens=False)
+    outcome = world.look()
+    made = world.now_seconds
+    assert [type(it).__name__ for it in outcome.instructions] == ["Create"]
+    assert (outcome.wake_at_seconds, outcome.is_hurried) == (made + FIRST_WORD_SECONDS, False)
+    world.advance(FIRST_WORD_SECONDS)
+    assert world.phase == "Pending"
+    assert world.status["conditions"] == [{"status": "Pending", "lastTransitionTime": text_of(made)}]
+    assert world.look().wake_at_seconds is None
+    assert world.status_writes == 1
+
+
+def test_a_job_that_is_first_looked_at_late_is_not_told_of_before_it_could_have_pods() -> None:
+    world = VolcanoJobWorld(task("worker", 3), opens=False)
+    world.now_seconds += 60
+    assert [type(it).__name__ for it in world.look().instructions] == ["Create"]
+    world.now_seconds += 60
+    world.open()
+    world.look()
+    assert len(world.pods) == 3
+    world.run()
+    world.settle()
+    assert (world.phases, world.status_writes) == (["Running"], 1)
+
+
+def test_why_a_new_job_waits_is_told_at_once() -> None:
+    world = VolcanoJobWorld(task("worker", 3), opens=False)
+    world.settle()
+    assert world.group is not None
+    reason = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "There is no room."}
+    world.group["status"] = {"phase": "Pending", "conditions": [reason]}
+    world.settle()
+    assert (world.phase, world.message) == ("Pending", "There is no room.")
+
+
+def test_a_job_from_the_future_is_told_of_at_once() -> None:
+    """Where clocks differ nobody waits until they agree."""
+    world = VolcanoJobWorld(task("worker", 1), opens=False)
+    world.look()
+    world.now_seconds -= 60
+    world.settle()
+    assert world.phase == "Pending"
 
 
 def test_nothing_is_written_when_nothing_has_changed() -> None:

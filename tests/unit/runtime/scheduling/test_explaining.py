@@ -8,7 +8,7 @@ import itertools
 import msgspec
 
 from allhands.runtime.recorder import EVENTS
-from allhands.runtime.scheduling.explainer import PER_SECOND
+from allhands.runtime.scheduling.explainer import FORMING_SECONDS, MOST_FORMING_SECONDS, PER_SECOND
 from tests.manifests import JOBS
 from tests.scheduler_world import POD_GROUPS, SCHEDULING, SchedulerWorld
 from tests.virtual import Request, on_virtual_time, refused
@@ -96,6 +96,25 @@ async def test_a_gang_whose_pods_are_just_being_made_is_not_warned_and_one_whose
         assert len(await world.bound()) == 2
         assert await world.record(JOBS, "quick") == {}
         assert (await world.record(JOBS, "never"))["said"]["explanation"]["reason"] == "GangIncomplete"
+
+
+@on_virtual_time
+async def test_while_pods_of_others_are_made_a_gang_without_is_not_warned_but_not_for_ever() -> None:
+    """Whoever makes them may be busy: its turn is yet to come."""
+    world = SchedulerWorld()
+    await world.node("a", 100)
+    async with world.scheduling():
+        await world.job("late", 2, min_available="all")
+        for number in range(int(MOST_FORMING_SECONDS) - 2):
+            await world.job_pods(await world.job(f"job-{number}", 1), 1)
+            await asyncio.sleep(1)
+            assert await world.record(JOBS, "late") == {}, number
+        await asyncio.sleep(4)
+        assert (await world.record(JOBS, "late"))["said"]["explanation"]["reason"] == "GangIncomplete"
+        await world.job("soon", 2, min_available="all")
+        await world.job_pods(await world.job("last", 1), 1)
+        await asyncio.sleep(FORMING_SECONDS + 2)
+        assert (await world.record(JOBS, "soon"))["said"]["explanation"]["reason"] == "GangIncomplete"
 
 
 @on_virtual_time
