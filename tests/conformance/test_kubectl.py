@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.controlplane import ControlPlane
 
 PATIENCE_SECONDS = 60
+EDITOR = "sed -i -e s/: v$/:\\ edited/ -e s/size:\\ .*/size:\\ 7/"
+"""What `kubectl edit` does with an object."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ ACCEPTED = (
         r"^(nodes|priorityclasses\.|queues\.|hypernodes\.)",
         "everybody who was let in may see what a job waits for",
     ),
-    Accepted("explain", "real", r"^ *enum: ", "ours publishes the schemas without the lists of allowed words"),
+    Accepted("explain", "both", r"^ *enum: ", "ours publishes the schemas without the lists of allowed words"),
 )
 
 
@@ -96,6 +98,7 @@ class Kubectl:
     def start(self, command: str) -> subprocess.Popen[str]:
         filled = command.replace("{ns}", self._namespace).replace("{folder}", str(self._folder))
         environment = {**os.environ, "HOME": str(self._home), "KUBECTL_KUBERC": "false", "TMPDIR": str(self._home)}
+        environment |= {"KUBE_EDITOR": EDITOR}
         return subprocess.Popen(
             [*self._begin, *shlex.split(filled)],
             stdin=subprocess.DEVNULL,
