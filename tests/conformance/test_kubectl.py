@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.controlplane import ControlPlane
 
 PATIENCE_SECONDS = 60
+OWNERS_SHOWN = "-o yaml --show-managed-fields"
 EDITOR = "sed -i -e s/: v$/:\\ edited/ -e s/size:\\ .*/size:\\ 7/"
 """What `kubectl edit` does with an object."""
 
@@ -111,6 +112,8 @@ class Kubectl:
     def finish(self, command: str, running: subprocess.Popen[str]) -> str:
         """Exit code, output and complaints as one text that can be compared."""
         output, complaint = running.communicate(timeout=PATIENCE_SECONDS)
+        if OWNERS_SHOWN in command and output:  # their order depends on the second in which they wrote
+            output = yaml.safe_dump(self._normalise(yaml.safe_load(output), ""))
         texts = (f"-- {name}\n{self._normal(text)}" for name, text in (("stdout", output), ("stderr", complaint)))
         text = f"exit {running.returncode}\n" + "".join(texts)
         dropped = [row.line for row in ACCEPTED if row.side in (self.side, "both") and command.startswith(row.command)]
