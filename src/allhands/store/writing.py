@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from allhands.api.builtin.pod_warnings import pod_warnings, warns
 from allhands.api.errors import (
     FieldError,
     StatusError,
@@ -112,6 +113,7 @@ def _create(
     _birth(store, kind, metadata, by_update=by_update)
     errors = errors_of_new(kind, document) if draft.twin else _complete(store, kind, document)
     _refuse_if(kind, document, errors)
+    draft.warnings += _odd_values(kind, document, None, options)
     admit_valid(kind, document, store.lookup)
     if options.submitter is not None:
         store.check_submitter(kind, document, None, options.submitter, by_update=by_update)
@@ -154,6 +156,15 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     own = kind.rules.validate_create(document)
     # Kinds whose own rules leave metadata alone have it checked only once those rules are content.
     return own if own and kind.name_check is path_segment_name else errors + own
+
+
+def _odd_values(kind: Kind, new: Manifest, old: Manifest | None, options: WriteOptions) -> tuple[str, ...]:
+    """Warnings about what was accepted, when something was asked for anew; the cluster's own parts do not read them."""
+    if not options.tracked or kind.custom or not warns(kind.kind):
+        return ()
+    if old is not None and _desired_state(kind, new) == _desired_state(kind, old):
+        return ()
+    return pod_warnings(kind.kind, new)
 
 
 def settle_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
@@ -288,6 +299,7 @@ def replace(
         _refuse_if(kind, new, errors)
     charged: list[Charging] | None = None
     if not subresource:
+        warnings += _odd_values(kind, new, old, options)
         admit_valid_update(kind, new, old, store.lookup)
         if options.submitter is not None:
             store.check_submitter(kind, new, old, options.submitter, by_update=True)
