@@ -123,8 +123,12 @@ def _create(
         charged = store.limits.charge(kind, document)
     if stated_version and not by_update and not options.dry_run and _is_number(stated_version):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
-        raise already_exists(kind.group, kind.resource.plural, metadata["name"])
+    present = collection.get((metadata.get("namespace", ""), metadata["name"]))
+    if present is not None:
+        refusal = already_exists(kind.group, kind.resource.plural, metadata["name"])
+        if present.is_marked:
+            refusal.message = f"object is being deleted: {refusal.message}"
+        raise refusal
     finished = draft.twin is not None
     if draft.owners:
         metadata["managedFields"] = draft.owners
