@@ -99,6 +99,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Who writes. One who applies must have a name."""
     force: bool = False
     """Whether to take over, in an apply, what others own."""
+    tracked: bool = False
+    """Whether it is kept from the beginning who owns the fields of what this makes, not only after an apply."""
     submitter: User | None = None
     """Whose rights the store looks at, where it is one that does; None is the cluster itself, which nobody asks."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime
 import re
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import msgspec
 
 
 class Exemption(msgspec.Struct, frozen=True):
-    """A field that is not compared. `requests` is a path prefix (`*`: all), `field` the end of a field's path."""
+    """A field that is not compared. `requests` is a begin or a pattern of paths, `field` the end of a path."""
 
     requests: str
     field: str
@@ -25,7 +26,9 @@ class Exemption(msgspec.Struct, frozen=True):
 OWNERS: Final = "metadata.managedFields"
 
 EXCEPTIONS: Final = (
-    Exemption("*", OWNERS, "ours tracks them from the first apply on; scenarios about apply do compare them"),
+    Exemption("/apis/authorization.k8s.io", OWNERS, "a question is not kept, so nobody owns its fields"),
+    Exemption("/apis/authentication.k8s.io", OWNERS, "a question is not kept, so nobody owns its fields"),
+    Exemption("/api/v1/namespaces/*/serviceaccounts/*/token", OWNERS, "the same of a token"),
     Exemption("/version", "gitVersion", "ours adds its own version to the one whose API it speaks"),
     Exemption("/version", "gitCommit", "another build"),
     Exemption("/version", "gitTreeState", "another build"),
@@ -74,22 +77,15 @@ _RECENT = datetime.timedelta(days=1)
 class Normaliser:
     """Remembers, over one scenario on one server, which uid, version and generated name came first, second, third."""
 
-    def __init__(self, now: datetime.datetime, *, owners: bool = False) -> None:
-        """With `owners`, the owners of fields are compared too."""
+    def __init__(self, now: datetime.datetime) -> None:
         self._now = now
-        self._owners = owners
         self._uids: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._columns: list[Any] = []
 
     def __call__(self, body: Any, request_path: str) -> Any:
-        skipped = [
-            row.field.split(".")
-            for row in EXCEPTIONS
-            if (row.requests == "*" or _under(request_path, row.requests))
-            and not (self._owners and row.field == OWNERS)
-        ]
+        skipped = [row.field.split(".") for row in EXCEPTIONS if _under(request_path, row.requests)]
         return self._value(body, (), skipped)
 
     def text(self, text: str) -> str:
@@ -188,7 +184,7 @@ def _refusal(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _under(path: str, prefix: str) -> bool:
-    return path == prefix or path.startswith((prefix + "/", prefix + "?"))
+    return fnmatchcase(path, prefix) or path.startswith((prefix + "/", prefix + "?"))
 
 
 def _without_ages(table: dict[str, Any], columns: list[Any]) -> dict[str, Any]:

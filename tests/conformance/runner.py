@@ -35,11 +35,11 @@ class Exchange(msgspec.Struct, frozen=True):
 class Run:
     """The state of one scenario on one server: saved values, open watches, what was seen so far."""
 
-    def __init__(self, client: Client, namespace: str, *, owners: bool = False) -> None:
+    def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._known = {"ns": namespace}
         self._watches: dict[str, Watch] = {}
-        self._normalise = Normaliser(datetime.datetime.now(datetime.UTC), owners=owners)
+        self._normalise = Normaliser(datetime.datetime.now(datetime.UTC))
 
     def step(self, step: Step) -> Exchange:
         answer = self._perform(step)
@@ -114,7 +114,7 @@ class Run:
 def run_scenario(scenario: Scenario, server: Server, namespace: str) -> Iterator[Exchange]:
     """Yields after each step, so that a reader sees how far it came."""
     with Client(server) as client:
-        run = Run(client, namespace, owners=scenario.owners)
+        run = Run(client, namespace)
         made = run.step(Step("POST /api/v1/namespaces", body={"metadata": {"name": "{ns}"}}))
         if made.answer.status != 201:
             message = f"{server.name} gives no namespace for the scenario: {made.answer}"

@@ -90,8 +90,6 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     steps: list[Step]
     topic: str = ""
-    owners: bool = False
-    """Whether the owners of fields are compared: its objects are made by applying, or begin without owners."""
 
 
 def load_scenarios(folder: Path = CASES) -> list[Scenario]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tests.controlplane import ControlPlane
 
 PATIENCE_SECONDS = 60
+OWNERS_SHOWN = "-o yaml --show-managed-fields"
+EDITOR = "sed -i -e s/: v$/:\\ edited/ -e s/size:\\ .*/size:\\ 7/"
+"""What `kubectl edit` does with an object."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -52,7 +55,7 @@ ACCEPTED = (
         r"^(nodes|priorityclasses\.|queues\.|hypernodes\.)",
         "everybody who was let in may see what a job waits for",
     ),
-    Accepted("explain", "real", r"^ *enum: ", "ours publishes the schemas without the lists of allowed words"),
+    Accepted("explain", "both", r"^ *enum: ", "ours publishes the schemas without the lists of allowed words"),
 )
 
 
@@ -96,6 +99,7 @@ class Kubectl:
     def start(self, command: str) -> subprocess.Popen[str]:
         filled = command.replace("{ns}", self._namespace).replace("{folder}", str(self._folder))
         environment = {**os.environ, "HOME": str(self._home), "KUBECTL_KUBERC": "false", "TMPDIR": str(self._home)}
+        environment |= {"KUBE_EDITOR": EDITOR}
         return subprocess.Popen(
             [*self._begin, *shlex.split(filled)],
             stdin=subprocess.DEVNULL,
@@ -108,6 +112,8 @@ class Kubectl:
     def finish(self, command: str, running: subprocess.Popen[str]) -> str:
         """Exit code, output and complaints as one text that can be compared."""
         output, complaint = running.communicate(timeout=PATIENCE_SECONDS)
+        if OWNERS_SHOWN in command and output:  # their order depends on the second in which they wrote
+            output = yaml.safe_dump(self._normalise(yaml.safe_load(output), ""))
         texts = (f"-- {name}\n{self._normal(text)}" for name, text in (("stdout", output), ("stderr", complaint)))
         text = f"exit {running.returncode}\n" + "".join(texts)
         dropped = [row.line for row in ACCEPTED if row.side in (self.side, "both") and command.startswith(row.command)]

@@ -72,7 +72,9 @@ def _normal(body: Any, path: str = "/api/v1/pods") -> Any:
             id="a continue token goes, the count stays",
         ),
         pytest.param(
-            {"metadata": {"managedFields": [1], "name": "a"}}, {"metadata": {"name": "a"}}, id="an exempted field goes"
+            {"metadata": {"managedFields": [{"manager": "b"}, {"manager": "a"}]}},
+            {"metadata": {"managedFields": [{"manager": "a"}, {"manager": "b"}]}},
+            id="owners of fields are put in order",
         ),
         pytest.param(
             {"data": {"managedFields": "x"}},

@@ -37,8 +37,11 @@ EVERYTHING_WRITTEN: Final = LogOptions()
 
 
 class Logs(Protocol):
-    async def logs(self, namespace: str, pod: str, options: LogOptions = EVERYTHING_WRITTEN) -> AsyncIterator[bytes]:
-        """The text in pieces; refusals are `StatusError`s of this call, never of the iteration."""
+    async def logs(
+        self, namespace: str, pod: str, options: LogOptions = EVERYTHING_WRITTEN
+    ) -> AsyncIterator[bytes] | None:
+        """The text in pieces, or None if the pod is nowhere yet. Refusals are `StatusError`s of this call, never of the
+        iteration."""
 
 
 class _Container(msgspec.Struct, frozen=True):
@@ -76,11 +79,13 @@ class LogsOfNodes:
         self._objects = objects
         self._agents = agents
 
-    async def logs(self, namespace: str, pod: str, options: LogOptions = EVERYTHING_WRITTEN) -> AsyncIterator[bytes]:
+    async def logs(
+        self, namespace: str, pod: str, options: LogOptions = EVERYTHING_WRITTEN
+    ) -> AsyncIterator[bytes] | None:
         found = (await self._objects.get(PODS, pod, namespace)).decode(_Pod)
         container = _chosen(found, options)
         if not found.spec.node_name:
-            raise bad_request(f"pod {pod} does not have a host assigned")
+            return None
         agent = self._agents.get(found.spec.node_name)
         if agent is None:
             await self._check_simulated(found.spec.node_name, pod)

@@ -125,7 +125,15 @@ def builtin_kinds() -> list[Kind]:
 def _core() -> list[Kind]:
     return [
         _kind("", "v1", "ConfigMap", "configmaps", short_names=("cm",)),
-        _kind("", "v1", "Endpoints", "endpoints", short_names=("ep",), allow_create_on_update=True),
+        _kind(
+            "",
+            "v1",
+            "Endpoints",
+            "endpoints",
+            short_names=("ep",),
+            allow_create_on_update=True,
+            deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ),
         _kind(
             "",
             "v1",
@@ -240,7 +248,7 @@ def _core() -> list[Kind]:
             categories=_ALL,
             subresources=("proxy", "status"),
             selectable=("spec.clusterIP", "spec.type"),
-            name_check=names.dns1035_label,
+            name_check=names.dns1123_label,
             returns_deleted=True,
             allow_create_on_update=True,
         ),

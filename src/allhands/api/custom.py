@@ -91,8 +91,15 @@ def _kind(spec: Manifest, version: Manifest, types: Mapping[str, Callable[[], Fi
         printer=custom_printer(version.get("additionalPrinterColumns") or ()),
         storage=None if stored == version["name"] else Resource(group, stored, plural),
         custom=True,
+        deprecation=_deprecation(group, version, names["kind"]),
         open_api_schema=schema,
     )
+
+
+def _deprecation(group: str, version: Manifest, kind: str) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
 
 
 class CustomRules:

@@ -134,6 +134,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     stored_names: Mapping[str, str] = {}
     """The stored names of those top fields that are called otherwise here."""
     custom: bool = False
+    deprecation: str = ""
+    """What whoever uses the kind in this version is warned with."""
     is_question: bool = False
     """It is answered at once and stored nowhere (access reviews)."""
     open_api_schema: Json = None

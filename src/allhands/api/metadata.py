@@ -43,9 +43,8 @@ def validate_metadata(
     """All that is wrong with the metadata of a new object, after its name was generated."""
     metadata = object.get("metadata") or {}
     errors: list[FieldError] = []
-    prefix = metadata.get("generateName")
-    if prefix:
-        errors += [invalid("metadata.generateName", prefix, text) for text in _check_prefix(prefix, name_check)]
+    if prefix := metadata.get("generateName"):
+        errors += validate_prefix(prefix, name_check)
     name = metadata.get("name")
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
@@ -60,6 +59,11 @@ def validate_metadata(
     elif namespace:
         errors.append(forbidden("metadata.namespace", "not allowed on this type"))
     return errors + _shared_errors(metadata)
+
+
+def validate_prefix(prefix: str, name_check: Callable[[str], list[str]]) -> list[FieldError]:
+    """What is wrong with a `generateName`."""
+    return [invalid("metadata.generateName", prefix, text) for text in _check_prefix(prefix, name_check)]
 
 
 def validate_metadata_update(new: Manifest, old: Manifest) -> list[FieldError]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from allhands.agents.agent import is_simulated
+from allhands.agents.logs import LogsOfNodes
 from allhands.compose.access_settings import AS_IT_WAS, AccessSettings, AccessWish, settled
 from allhands.compose.admission import WEBHOOKS
 from allhands.compose.embedded_data import owned, stored
@@ -147,7 +148,7 @@ async def _running(
         store.kinds,
         token=token,
         clock=clock,
-        logs=None if whole is None else whole.logs,
+        logs=LogsOfNodes(objects, {}) if whole is None else whole.logs,
         metrics=metrics.text,
         ready={**keeper.checks, "disk": kept.is_well},
         gate=_gate(folder, token, store, objects, clock, settings),

@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
         headers: Headers = [*self.headers, *(more or [])]
         if not any(name == b"cache-control" for name, _ in self.headers):
             headers.append((b"cache-control", b"no-cache, private"))
-        if self.body or self.code != 304:
+        if self.body or self.code not in (204, 304):
             headers += [(b"content-type", self.media_type), (b"content-length", str(len(self.body)).encode())]
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
         # In pieces: the transport takes the next one only when the client has read most of the last.

@@ -9,12 +9,22 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
 from allhands.server import health, openapi_v2, resources, reviews, subresources
 from allhands.server.accept import check_route, error_form
 from allhands.server.access.gate import Gate
-from allhands.server.answers import json_answer, page_not_found, refusal, unknown_path, wrong_method
+from allhands.server.answers import (
+    Answer,
+    json_answer,
+    page_not_found,
+    refusal,
+    unknown_path,
+    warning_headers,
+    wrong_method,
+)
 from allhands.server.asgi import ABORT
 from allhands.server.discovery import Discovery, version_document
 from allhands.server.face import Face, too_many_requests
@@ -33,7 +43,7 @@ if TYPE_CHECKING:
     from allhands.api.kinds import KindRegistry
     from allhands.ports import Clock, Objects
     from allhands.server.access.audit import Audit
-    from allhands.server.answers import Answer, Headers
+    from allhands.server.answers import Headers
     from allhands.server.asgi import Message, Receive, Scope, Send
     from allhands.server.health import Checks
     from allhands.server.paths import Target
@@ -171,7 +181,9 @@ class App:
         call = Call(face, request, kind, target)
         if kind.is_question:
             return await reviews.answer(call)
-        return await (subresources.answer(call) if target.subresource else resources.answer(call))
+        if kind.deprecation:
+            return await _warned(call)
+        return await _answered(call)
 
     async def _stream(
         self, stream: WatchStream | LogStream, receive: Receive, send: Send, abort: Callable[[], None] | None
@@ -197,6 +209,25 @@ class App:
         await answer.send(keep_open, more=more)  # type: ignore[arg-type]
         await _linger(request, self.face.limits.body_bytes + _LINGER_BYTES)
         await send({"type": "http.response.body", "body": b""})
+
+
+async def _answered(call: Call) -> Reply:
+    return await (subresources.answer(call) if call.target.subresource else resources.answer(call))
+
+
+async def _warned(call: Call) -> Reply:
+    """The reply with a warning against using this kind, which comes before all others."""
+    try:
+        reply = await _answered(call)
+    except StatusError as error:
+        error.warnings = (call.kind.deprecation, *error.warnings)
+        raise
+    warning = warning_headers([call.kind.deprecation])
+    if isinstance(reply, Answer):
+        return msgspec.structs.replace(reply, headers=(*warning, *reply.headers))
+    if isinstance(reply, WatchStream):
+        reply.more_headers = warning
+    return reply
 
 
 def _is_probe(request: Request) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from allhands.agents.logs import LogOptions
 from allhands.api.errors import StatusError
 from allhands.server import options
-from allhands.server.answers import wrong_method
+from allhands.server.answers import Answer, wrong_method
 from allhands.server.watching import cancelled, until_disconnect
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LogStream:
             await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-async def answer(call: Call) -> LogStream:
+async def answer(call: Call) -> LogStream | Answer:
     if call.request.method != "GET":
         raise wrong_method()
     if call.face.logs is None:
@@ -90,4 +90,4 @@ async def answer(call: Call) -> LogStream:
     )
     call.face.check_room_for_watch()
     pieces = await call.face.logs.logs(call.target.namespace, call.target.name, wanted)
-    return LogStream(pieces, call.face.limits)
+    return Answer(204, b"") if pieces is None else LogStream(pieces, call.face.limits)

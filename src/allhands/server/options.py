@@ -138,6 +138,10 @@ def _check_match(match: str, version: str, *, continued: bool) -> list[FieldErro
     return found
 
 
+_OWN_PARTS: Final = frozenset({"allhands", "allhands-scheduler"})
+"""The cluster's own controllers, scheduler and nodes: they make things by the thousand, and nobody asks whose."""
+
+
 def patch_options(request: Request, patch_type: PatchType) -> WriteOptions:
     """One who applies must say who he is, and may use force."""
     if patch_type != "apply":
@@ -164,10 +168,12 @@ def write_options(request: Request, options_kind: str, found: Sequence[FieldErro
         found.append(not_supported("fieldValidation", validation, _VALIDATIONS))
     if found:
         raise _refused(options_kind, found)
+    writer = manager or _name_of_client(request)
     return WriteOptions(
         dry_run=bool(dry_run),
         field_validation=cast("FieldValidation", validation or "Warn"),
-        field_manager=manager or _name_of_client(request),
+        field_manager=writer,
+        tracked=writer not in _OWN_PARTS,
         submitter=request.submitter,
     )
 

@@ -80,6 +80,7 @@ class WatchStream:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sending = False
         self._stalled = False
+        self.more_headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def end(self) -> None:
         if not self._ended.done():
@@ -92,7 +93,7 @@ class WatchStream:
         gone = asyncio.create_task(until_disconnect(receive))
         pump: asyncio.Task[None] | None = None
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *self.more_headers]})
             pump = asyncio.create_task(self._pump(send))
             await self._until_over(pump, gone, send)
             await cancelled(pump)

@@ -12,7 +12,7 @@ from allhands.api.apply import tracking
 from allhands.api.apply.tracking import Write, shown_object
 from allhands.api.errors import StatusError, Telling, bad_request, conflict, no_such_object
 from allhands.store import bodies
-from allhands.store.ownership import stored_form, typing_of
+from allhands.store.ownership import empty_object, typing_of
 from allhands.store.record import shown_manifest
 from allhands.store.writing import check_name, create_applied, replace, settle_namespace
 
@@ -31,7 +31,7 @@ def apply(
     if record is None and subresource:
         raise no_such_object(kind.group, kind.resource.plural, name)
     check_stated_kind(config, kind.api_version, kind.kind)
-    empty = _empty(kind)
+    empty = empty_object(kind)
     old = empty if record is None else shown_manifest(kind, record)
     write = Write(options.field_manager, store.now(), subresource)
     applied = merge(typing_of(kind, subresource), old, empty, config, write, force=options.force)
@@ -66,12 +66,6 @@ def check_stated_kind(config: Manifest, api_version: str, kind: str) -> None:
         if "/" in group:
             group, version, named = "", "", ""
         raise bad_request(f"invalid object type: {group}/{version}, Kind={named}")
-
-
-def _empty(kind: Kind) -> Manifest:
-    """An object of which nothing is said: what Go would make of it. A custom one has nothing but its kind."""
-    head: Manifest = {"kind": kind.kind, "apiVersion": kind.api_version}
-    return head if kind.custom else stored_form(kind, head)
 
 
 def _normal_form(kind: Kind, document: Manifest, config: Manifest) -> Manifest:

@@ -19,6 +19,7 @@ from allhands.lifecycle.quota_admission import QuotaError, admit, count_name, is
 from allhands.lifecycle.quota_charges import claim_charge, object_charge, pod_charge, service_charge
 from allhands.lifecycle.resource_quota import QUOTAS, Ledger, Quota, status_of
 from allhands.store.collection import LIMIT_RANGES
+from allhands.store.writing import change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ class NamespaceLimits:
 
     def note_charged(self, charged: list[Charging]) -> None:
         for it in charged:
-            self._tell(it.quota, {"hard": it.quota.status["hard"], "used": dict(it.used)})
+            self._tell(it.quota, {"hard": it.quota.status["hard"], "used": dict(it.used)}, "kube-apiserver")
 
     def note(self, collection: Collection, old: Record | None, new: Record | None) -> bool:
         """Called for every change in a namespace that is limited, and of what limits. Whether it can be one of what
@@ -129,12 +130,19 @@ class NamespaceLimits:
             quota = _quota(record)
             status = status_of(quota, ledger, self._is_counted)
             if status is not None and not record.is_marked:
-                self._tell(quota, status)
+                self._tell(quota, status, "kube-controller-manager")
 
-    def _tell(self, quota: Quota, status: Manifest) -> None:
+    def _tell(self, quota: Quota, status: Manifest, manager: str) -> None:
         record = self._quotas.get((quota.metadata.namespace, quota.metadata.name))
         assert record is not None
-        self._store.commit(self._quotas, record, record.manifest() | {"status": status})
+        change(
+            self._store,
+            self._quotas,
+            record,
+            lambda it: it.update({"status": status}),
+            manager=manager,
+            subresource="status",
+        )
 
     def _counted(self, namespace: str) -> Ledger:
         ledger = Ledger()

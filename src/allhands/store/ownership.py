@@ -1,6 +1,7 @@
 """Owners of stored objects: who is tracked, and what a write makes of `metadata.managedFields`.
 
-Only objects to which somebody has applied are tracked; all others pay for no more than the question.
+Tracked is what was created by somebody who is to be tracked, and what somebody has applied to; all others pay for no
+more than the question.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from allhands.api.apply.reset_fields import reset_fields
 from allhands.api.apply.scale_owners import SCALE_DEFINITION, SCALE_VERSION, owners_after_scaling, owners_of_scale
 from allhands.api.apply.schema_types import definition_type
 from allhands.api.apply.structured import Typing
-from allhands.api.apply.tracking import Write, owners_of_update, without_owners
+from allhands.api.apply.tracking import Write, owners_of_new, owners_of_update, without_owners
 from allhands.store.record import shown_manifest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allhands.api.apply.owners import Owners
     from allhands.api.document import Json, Manifest
     from allhands.api.kinds import Kind
@@ -59,6 +62,26 @@ def typing_of(kind: Kind, subresource: str) -> Typing:
 def stored_form(kind: Kind, document: Manifest) -> Manifest:
     """A document as it would be stored: owners are told of that, down to the nulls."""
     return msgspec.json.decode(kind.shape.encoded(document))  # type: ignore[no-any-return]
+
+
+def empty_object(kind: Kind) -> Manifest:
+    """An object of which nothing is said: what Go would make of it. A custom one has nothing but its kind."""
+    head: Manifest = {"kind": kind.kind, "apiVersion": kind.api_version}
+    return head if kind.custom else stored_form(kind, head)
+
+
+def after_create(
+    store: Store, kind: Kind, new: Manifest, options: WriteOptions, unheeded: Sequence[str]
+) -> list[Manifest]:
+    """The owners of `new`, as a client sent it: what the server adds to it by itself is nobody's, nor are the fields of
+    its metadata that go `unheeded`."""
+    stated = new["metadata"].get("managedFields")
+    wanted = msgspec.json.decode(msgspec.json.encode(without_owners(new)))
+    for field in unheeded:
+        wanted["metadata"].pop(field, None)
+    kind.rules.default(wanted)
+    write = Write(options.field_manager, store.now())
+    return owners_of_new(typing_of(kind, ""), empty_object(kind), stored_form(kind, wanted), stated, write)
 
 
 def after_update(

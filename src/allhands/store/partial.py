@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.errors import StatusError
-from allhands.api.metadata import validate_metadata_update
 from allhands.api.patch.merge_patch import merge_patch
 from allhands.api.patch.strategic import strategic_merge_patch
 from allhands.api.schema.definitions import definitions, referenced
 from allhands.api.schema.typed import TypedSchema, drop_nulls
 from allhands.store.admission import admit_update
 from allhands.store.envelope import closed, in_order, rewritten, texts_of, with_metadata
+from allhands.store.metadata_checks import errors_of_change
 from allhands.store.record import answered
 from allhands.store.writing import keep_server_metadata, put
 
@@ -184,7 +184,7 @@ def patch_metadata(store: Store, kind: Kind, record: Record, changes: Any, optio
         return None
     if kind.rules.metadata_decides(metadata) or kind.rules.metadata_decides(old):
         return None
-    if validate_metadata_update({"metadata": metadata}, {"metadata": old}):
+    if errors_of_change(kind, {"metadata": metadata}, {"metadata": old}):
         return None
     if metadata == old:
         return answered(kind, record)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from allhands.api.errors import StatusError, Telling, bad_request, invalid, invalid_object, no_such_object
+from allhands.api.errors import StatusError, Telling, bad_request, go_quote, invalid, invalid_object, no_such_object
 from allhands.api.patch.json_patch import json_patch
-from allhands.api.patch.merge_patch import merge_patch
+from allhands.api.patch.merge_patch import merge_patch, sort_fields_where_patched
 from allhands.api.patch.strategic import strategic_merge_patch
 from allhands.api.patch.values import go_text
 from allhands.api.schema.diagnosis import Diagnosis
@@ -26,6 +26,7 @@ from allhands.store.writing import check_name, replace, settle_namespace
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
     from allhands.api.kinds import Kind
+    from allhands.ports import FieldValidation
     from allhands.store.record import Record
     from allhands.store.store import Store
 
@@ -65,6 +66,8 @@ def _patch(
     patched = _apply(kind, shown_manifest(kind, record), patch_type, changes)
     if patch_type == "strategic":
         _ignore_stated_kind(kind, patched)
+    elif not kind.custom and patched.get("apiVersion", "") == "":
+        raise _without_version(patched, name, options.field_validation)
     shown = go_text(changes) if patch_type == "strategic" else _shown(patched)
     try:
         bodies.check_kind(kind, patched)
@@ -113,6 +116,7 @@ def _apply(kind: Kind, document: Manifest, patch_type: PatchType, changes: Any) 
             patched = json_patch(document, changes)
         case "merge":
             patched = merge_patch(document, changes)
+            sort_fields_where_patched(patched, changes)
         case "strategic" if kind.merge_schema is not None:
             patched = strategic_merge_patch(document, changes, kind.merge_schema)
         case _:
@@ -127,6 +131,17 @@ def _ignore_stated_kind(kind: Kind, patched: Manifest) -> None:
     for field, own in (("apiVersion", kind.api_version), ("kind", kind.kind)):
         if isinstance(patched.get(field, ""), str):
             patched[field] = own
+
+
+def _without_version(patched: Manifest, name: str, validation: FieldValidation) -> StatusError:
+    """What is left without a version is read by the real server as if it knew none of its fields, its name neither."""
+    unknown = [f"unknown field {go_quote(field)}" for field in sorted(patched) if field not in ("kind", "apiVersion")]
+    if unknown and validation == "Strict":
+        fault = f"strict decoding error: {', '.join(unknown)}"
+        return invalid_object("", "", "", [invalid("patch", _shown(patched), fault)])
+    refusal = bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    refusal.warnings = () if validation == "Ignore" else tuple(unknown)
+    return refusal
 
 
 def unsupported_patch(kind: Kind) -> StatusError:

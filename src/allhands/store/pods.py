@@ -236,7 +236,7 @@ def _charge(store: Store, collection: Collection, record: Record, pod: str, *, d
             }
             _set_condition(document, exhausted)
 
-    change(store, collection, record, take_one)
+    change(store, collection, record, take_one, manager="kube-apiserver", subresource="status")
 
 
 def _too_many(message: str, cause: str, retry_after_seconds: int) -> StatusError:

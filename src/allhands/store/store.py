@@ -12,6 +12,7 @@ from allhands.api.catalog import builtin_kinds
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Kind, KindRegistry, Resource
 from allhands.api.schema import timestamps
+from allhands.ports import WriteOptions
 from allhands.store.admission import NO_WEBHOOKS, Lookup
 from allhands.store.bootstrap import first_objects
 from allhands.store.collection import Collection
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from allhands.store.record import Fields, Key
 
 
+_FIRST_WRITE = WriteOptions(field_manager="kube-apiserver", tracked=True)
 _LOOKED_UP_VERSIONS = {"workloads": "v1alpha2", "queues": "v1beta1"}
 """The versions of the kinds that admission asks for, where they are not v1."""
 
@@ -88,7 +90,7 @@ class Store:
         for resource, document in first_objects():
             kind, namespace = self.kind(resource), document["metadata"].get("namespace", "")
             if committer is None or self.collection(kind).get((namespace, document["metadata"]["name"])) is None:
-                create(self, kind, document, namespace)
+                create(self, kind, document, namespace, _FIRST_WRITE)
 
     @property
     def seen_version(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from allhands.api.builtin.pod_warnings import pod_warnings, warns
 from allhands.api.errors import (
     FieldError,
     StatusError,
@@ -22,7 +23,6 @@ from allhands.api.errors import (
     invalid_object,
     no_such_object,
 )
-from allhands.api.metadata import validate_metadata, validate_metadata_update, validate_standard_finalizers
 from allhands.api.names import path_segment_name
 from allhands.api.rules import never
 from allhands.ports import DEFAULT_WRITE, Document, WriteOptions
@@ -36,7 +36,8 @@ from allhands.store.admission import (
     admit_valid_update,
 )
 from allhands.store.envelope import closed, in_order, opened, stored
-from allhands.store.ownership import after_change, after_update, own, stated_owners
+from allhands.store.metadata_checks import errors_of_change, errors_of_new
+from allhands.store.ownership import after_change, after_create, after_update, own, stated_owners
 from allhands.store.record import Record, answered, make_record, shown_manifest, stored_manifest
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ MAX_GENERATED_PREFIX = 58
 NAME_TRIES = 8
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _NULL = b":null"
+_MARKS = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _NOT_YET = "0"
 """The version of an object that is not stored yet; it keeps the field's place."""
 
@@ -65,13 +67,14 @@ class _Draft(msgspec.Struct):
     twin: Twin | None = None
     known: Known | None = None
     """Under which to remember what becomes of it."""
-    owners: list[Manifest] = []
-    """Of its fields, if it was applied."""
+    owners: list[Manifest] | None = None
+    """Of its fields, if they are known."""
 
 
 def _draft(store: Store, kind: Kind, body: Manifest | bytes, ns: str, options: WriteOptions) -> _Draft:
     known: Known | None = None
-    envelope = opened(kind, body) if kind.rules.spec_decides is not never else None
+    worth_it = kind.rules.spec_decides is not never and not options.tracked
+    envelope = opened(kind, body) if worth_it else None
     if envelope is not None and not kind.rules.metadata_decides(envelope.metadata) and ns not in store.limited:
         known = store.memo.look_up(kind, bytes(envelope.spec))
         if known.twin is not None:
@@ -102,12 +105,15 @@ def _create(
     document, metadata = draft.document, draft.document["metadata"]
     settle_namespace(kind, metadata, namespace)
     collection = store.collection(kind)
+    if options.tracked and draft.owners is None:
+        draft.owners = after_create(store, kind, document, options, () if by_update else _MARKS)
     _name(store, collection, metadata)
     admit_namespace(kind, document, store.lookup)
     stated_version = metadata.get("resourceVersion")
-    _birth(store, kind, metadata)
-    errors = _metadata_errors(kind, document) if draft.twin else _complete(store, kind, document)
+    _birth(store, kind, metadata, by_update=by_update)
+    errors = errors_of_new(kind, document) if draft.twin else _complete(store, kind, document)
     _refuse_if(kind, document, errors)
+    draft.warnings += _odd_values(kind, document, None, options)
     admit_valid(kind, document, store.lookup)
     if options.submitter is not None:
         store.check_submitter(kind, document, None, options.submitter, by_update=by_update)
@@ -117,8 +123,12 @@ def _create(
         charged = store.limits.charge(kind, document)
     if stated_version and not by_update and not options.dry_run and _is_number(stated_version):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    if collection.get((metadata.get("namespace", ""), metadata["name"])) is not None:
-        raise already_exists(kind.group, kind.resource.plural, metadata["name"])
+    present = collection.get((metadata.get("namespace", ""), metadata["name"]))
+    if present is not None:
+        refusal = already_exists(kind.group, kind.resource.plural, metadata["name"])
+        if present.is_marked:
+            refusal.message = f"object is being deleted: {refusal.message}"
+        raise refusal
     finished = draft.twin is not None
     if draft.owners:
         metadata["managedFields"] = draft.owners
@@ -145,11 +155,20 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     if document["metadata"].get("namespace") in store.limited:
         store.limits.complete(kind, document)
     admit_create(kind, document, store.lookup)
-    errors = _metadata_errors(kind, document)
+    errors = errors_of_new(kind, document)
     kind.rules.prepare_create(document)
     own = kind.rules.validate_create(document)
     # Kinds whose own rules leave metadata alone have it checked only once those rules are content.
     return own if own and kind.name_check is path_segment_name else errors + own
+
+
+def _odd_values(kind: Kind, new: Manifest, old: Manifest | None, options: WriteOptions) -> tuple[str, ...]:
+    """Warnings about what was accepted, when something was asked for anew; the cluster's own parts do not read them."""
+    if not options.tracked or kind.custom or not warns(kind.kind):
+        return ()
+    if old is not None and _desired_state(kind, new) == _desired_state(kind, old):
+        return ()
+    return pod_warnings(kind.kind, new)
 
 
 def settle_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
@@ -176,23 +195,15 @@ def _name(store: Store, collection: Collection, metadata: Manifest) -> None:
             return
 
 
-def _birth(store: Store, kind: Kind, metadata: Manifest) -> None:
-    """What the server alone says of a new object."""
+def _birth(store: Store, kind: Kind, metadata: Manifest, *, by_update: bool) -> None:
+    """What the server alone says of a new object. One that an update or an apply makes may say that it is to go."""
     metadata["uid"] = store.ids.uid()
     metadata["creationTimestamp"] = store.now()
     metadata["resourceVersion"] = _NOT_YET
-    for owned in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
+    for owned in ("selfLink", "managedFields", *(() if by_update else _MARKS)):
         metadata.pop(owned, None)
     if kind.has_generation:
         metadata["generation"] = 1
-
-
-def _metadata_errors(kind: Kind, document: Manifest) -> list[FieldError]:
-    errors = validate_metadata(document, namespaced=kind.namespaced, name_check=kind.name_check)
-    finalizers = document["metadata"].get("finalizers")
-    if finalizers and not kind.custom and not kind.any_finalizer:
-        errors += validate_standard_finalizers(finalizers, "metadata.finalizers")
-    return errors
 
 
 def update(
@@ -258,7 +269,7 @@ def _update_metadata(
     document = closed(kind, metadata, bytes(old.spec), bytes(old.status))
     _check_version(kind, document, record)
     keep_server_metadata(metadata, old.metadata)
-    _refuse_if(kind, document, validate_metadata_update({"metadata": metadata}, {"metadata": old.metadata}))
+    _refuse_if(kind, document, errors_of_change(kind, {"metadata": metadata}, {"metadata": old.metadata}))
     if metadata == old.metadata:
         return answered(kind, record)
     document["metadata"] = in_order(metadata)
@@ -292,6 +303,7 @@ def replace(
         _refuse_if(kind, new, errors)
     charged: list[Charging] | None = None
     if not subresource:
+        warnings += _odd_values(kind, new, old, options)
         admit_valid_update(kind, new, old, store.lookup)
         if options.submitter is not None:
             store.check_submitter(kind, new, old, options.submitter, by_update=True)
@@ -375,7 +387,7 @@ def _update_object(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]
     kind.rules.prepare_update(new, old)
     if kind.has_generation and kind.generation_rises and _desired_state(kind, new) != _desired_state(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    return validate_metadata_update(new, old) + kind.rules.validate_update(new, old)
+    return errors_of_change(kind, new, old) + kind.rules.validate_update(new, old)
 
 
 def _update_status(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]:
@@ -390,7 +402,7 @@ def _update_status(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]
     keep_server_metadata(new["metadata"], old["metadata"])
     kind.rules.default(new)
     kind.rules.prepare_status(new, old)
-    return validate_metadata_update(new, old) + kind.rules.validate_status(new, old)
+    return errors_of_change(kind, new, old, "status") + kind.rules.validate_status(new, old)
 
 
 def keep_server_metadata(new: Manifest, old: Manifest) -> None:

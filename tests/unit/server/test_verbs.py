@@ -126,7 +126,7 @@ async def test_create(client: Client, port: ScriptedObjects) -> None:
     port.answer = Document(raw("ConfigMap", "c"), ('unknown field "spec.x"', "line\nbreak"))
     url = f"{MAPS}?fieldManager=me&fieldValidation=Ignore&dryRun=All"
     reply = await client.ask("POST", url, '{"metadata":{"name":"c"}}')
-    options = WriteOptions(dry_run=True, field_validation="Ignore", field_manager="me")
+    options = WriteOptions(dry_run=True, field_validation="Ignore", field_manager="me", tracked=True)
     assert port.calls == [("create", (CONFIG_MAPS, {"metadata": {"name": "c"}}, "default", options), {})]
     assert reply.code == 201
     warnings = [value for name, value in reply.headers if name == b"warning"]
@@ -201,7 +201,11 @@ async def test_update_of_a_status(client: Client, port: ScriptedObjects) -> None
     reply = await client.ask("PUT", f"{PODS}/a/status", "{}")
     assert reply.code == 200
     assert port.calls == [
-        ("update", (Resource("", "v1", "pods"), "a", {}, "default", WriteOptions()), {"subresource": "status"})
+        (
+            "update",
+            (Resource("", "v1", "pods"), "a", {}, "default", WriteOptions(tracked=True)),
+            {"subresource": "status"},
+        )
     ]
 
 

@@ -158,7 +158,9 @@ async def test_a_definition_that_makes_no_sense_is_refused(objects: InProcessObj
 
 
 def selecting(name: str, *paths: str, storage: bool) -> dict[str, Any]:
-    return version(name, storage=storage, selectableFields=[{"jsonPath": path} for path in paths])
+    it = version(name, storage=storage, selectableFields=[{"jsonPath": path} for path in paths])
+    it["schema"]["openAPIV3Schema"]["description"] = f"Unlike those of other versions: {name}."
+    return it
 
 
 async def found(objects: InProcessObjects, resource: Resource, fields: str) -> int:

@@ -194,5 +194,6 @@ def _take_time(times: dict[Owner, str], owner: Owner, later: Owner) -> None:
 
 
 def without_times(entries: Json) -> list[Mapping[str, Any]]:
-    """For comparison: a write that changes nothing but times changes nothing."""
-    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries or ()]
+    """For comparison: a write that changes nothing but times, and so their order, changes nothing."""
+    found = [{name: value for name, value in entry.items() if name != "time"} for entry in entries or ()]
+    return sorted(found, key=lambda it: [str(it.get(each)) for each in ("manager", "operation", "subresource")])

@@ -22,6 +22,8 @@ _SPECIAL: Final = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": FieldType("untyped"),
     "io.k8s.apimachinery.pkg.runtime.RawExtension": UNTYPED,
 }
+_EMPTY_KEYS: Final = frozenset({("io.k8s.api.core.v1.LocalObjectReference", "name")})
+"""Fields that Go leaves out when they are empty, and that the real server's schema gives the empty default."""
 _ZEROS: Final[dict[str, Json]] = {"string": "", "integer": 0}
 
 
@@ -44,7 +46,7 @@ def _key_defaults(name: str) -> dict[str, Json]:
     for field, go in go_types().get(name, {}).items():
         declared = definitions()[name].get("properties", {}).get(field, {})
         zero = _ZEROS.get(schema_type(declared)) if declared else None
-        if go.mark == "!" and zero is not None:
+        if (go.mark == "!" or (name, field) in _EMPTY_KEYS) and zero is not None:
             found[field] = zero
         elif field in DEFAULT_KEYS:
             found[field] = DEFAULT_KEYS[field]

@@ -1,6 +1,6 @@
 """What a write makes of an object's owners: the steps around the merge, in the real server's order.
 
-An object whose owners nobody knows is not tracked until somebody applies to it: then all that it has belongs to
+An object is tracked from its creation, or not at all until somebody applies to it: then all that it has belongs to
 `before-first-apply`.
 """
 
@@ -97,6 +97,16 @@ def owners_of_update(typing: Typing, old: Manifest, new: Manifest, stated: Json,
         return []
     try:
         return entries_of(_updated(typing, without_owners(old), without_owners(new), owners, write))
+    except (TypedError, RecursionError):
+        return []
+
+
+def owners_of_new(typing: Typing, empty: Manifest, new: Manifest, stated: Json, write: Write) -> list[Manifest]:
+    """The owners of an object that was created: who made it has all that was said of it, and what goes without saying.
+    Those that the request `stated` come first."""
+    owners = owners_after(stated, None, ignore_stated=False)
+    try:
+        return entries_of(_updated(typing, without_owners(empty), without_owners(new), owners, write))
     except (TypedError, RecursionError):
         return []
 

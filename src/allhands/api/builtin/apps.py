@@ -74,6 +74,7 @@ def default_replica_set(replica_set: Manifest) -> None:
 
 
 def default_daemon_set(daemon_set: Manifest) -> None:
+    _set_template_generation(daemon_set, _template_generation(daemon_set))
     spec = daemon_set.setdefault("spec", {})
     default_daemon_set_strategy(spec.setdefault("updateStrategy", {}))
     spec.setdefault("revisionHistoryLimit", 10)

@@ -197,7 +197,13 @@ def _version_errors(version: Manifest, path: str, shared: frozenset[str]) -> Ite
             yield invalid(f"{path}.deprecationWarning", warning, text)
     if "schema" not in shared:
         yield from _schema_errors(version, f"{path}.schema", has_status=_has_status(version))
-    yield from _other_part_errors(version, path, frozenset(_SHARED) - shared)
+    own = frozenset(_SHARED) - shared
+    if "schema" in shared and "selectableFields" in own and version.get("selectableFields"):
+        # It looks for the schema in the version, and one that all versions share is kept elsewhere.
+        why = "may only be set when `version.schema.openAPIV3Schema` is not included"
+        yield invalid(f"{path}.selectableFields", "", why)
+        own -= {"selectableFields"}
+    yield from _other_part_errors(version, path, own)
 
 
 def _shared_errors(versions: list[Manifest], shared: frozenset[str]) -> Iterator[FieldError]:

@@ -51,7 +51,24 @@ def json_patch(document: Json, patch: Json) -> Json:
                 )
                 raise not_applicable(f"Unable to complete the copy, {size}")
         result = apply(result, operation)
+    for operation in operations:
+        for pointer in (operation.get("path"), operation.get("from")):
+            _sort_fields_above(result, pointer or "")
     return result
+
+
+def _sort_fields_above(document: Json, pointer: str) -> None:
+    """Objects that an operation went through come out with their fields sorted: refusals name the first one."""
+    place = document
+    for part in pointer.split("/")[1:]:
+        if isinstance(place, dict):
+            for name in sorted(place):
+                place[name] = place.pop(name)
+            place = place.get(part.replace("~1", "/").replace("~0", "~"))
+        elif isinstance(place, list) and part.isdecimal() and int(part) < len(place):
+            place = place[int(part)]
+        else:
+            return
 
 
 def _decoded(patch: Json) -> list[Manifest]:

@@ -25,6 +25,16 @@ def merge_patch(document: Manifest, patch: Json) -> Manifest:
     return merged
 
 
+def sort_fields_where_patched(merged: Json, patch: Json) -> None:
+    """Objects that a patch went into come out with their fields sorted: refusals name the first one."""
+    if not isinstance(merged, dict) or not isinstance(patch, dict):
+        return
+    for name in sorted(merged):
+        merged[name] = merged.pop(name)
+    for name, part in patch.items():
+        sort_fields_where_patched(merged.get(name), part)
+
+
 def merged_value(target: Json, patch: Json) -> Json:
     """The rule of the RFC for any two values."""
     if not isinstance(patch, dict):

@@ -22,10 +22,13 @@ MAX_UNKNOWN_FIELDS = 100
 """The server's decoder stops collecting at this many."""
 
 _OPAQUE = ("RawExtension", "FieldsV1", "JSONSchemaProps", "v1.JSON")
-_TEXTUAL: dict[str, Callable[[Any], str]] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": canonical,
+_TIMES: dict[str, Callable[[Any], str]] = {
     META + "Time": timestamps.canonical_seconds,
     META + "MicroTime": timestamps.canonical_micros,
+}
+_TEXTUAL: dict[str, Callable[[Any], str]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": canonical,
+    **_TIMES,
 }
 _GO_NUMBERS = frozenset({"int32", "int64", "uint8", "float64"})
 _INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
@@ -86,14 +89,15 @@ class Diagnosis:
     def _referenced(self, value: Json, name: str, path: str, context: _Context) -> Json:
         if name.endswith(_OPAQUE):
             return value
+        if name in _TIMES and not isinstance(value, str):
+            return self._refuse_itself(value, context, f"json: cannot unmarshal {_json_name(value)}", "string")
         if name in _TEXTUAL:
             return self._textual(value, _TEXTUAL[name], ends=True)
         if name.endswith("IntOrString"):
             if not isinstance(value, (int, str)) or isinstance(value, bool):
                 found = f"json: cannot unmarshal {_json_name(value)}"
                 found += f" {_literal(value)}" if isinstance(value, float) else ""
-                field = f"struct field {context.place} of type int32"
-                self._say(f"{found} into Go {field}", f"{found} into Go value of type int32", ends=True)
+                self._refuse_itself(value, context, found, "int32")
             return value
         if not isinstance(value, dict):
             return self._refuse(value, context, f"cannot restore struct from: {_go_name(value)}")
@@ -127,6 +131,12 @@ class Diagnosis:
     def _refuse(self, value: Json, context: _Context, conversion: str, what: str = "") -> Json:
         found = f"json: cannot unmarshal {what or _json_name(value)}"
         self._say(f"{found} into Go struct field {context.place} of type {context.go_type}", conversion)
+        return value
+
+    def _refuse_itself(self, value: Json, context: _Context, found: str, go_type: str) -> Json:
+        """By a type that reads itself."""
+        field = f"struct field {context.place} of type {go_type}"
+        self._say(f"{found} into Go {field}", f"{found} into Go value of type {go_type}", ends=True)
         return value
 
     def _say(self, message: str, conversion: str, *, ends: bool = False) -> None:
