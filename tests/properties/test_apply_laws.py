@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from allhands.api.apply.comparing import compare
 from allhands.api.apply.conflicts import ConflictsError
 from allhands.api.apply.field_set import NOTHING, FieldSet, read_fields_v1
+from allhands.api.apply.first_writer import UnusualError, fields_of_new
 from allhands.api.apply.merging import merged
 from allhands.api.apply.owners import Owned, Owner, Owners, applier, capped, entries_of, read_owners, updater
 from allhands.api.apply.path_element import field, key, member
@@ -129,6 +130,52 @@ class World:
 def test_a_set_is_what_its_text_says(found: FieldSet) -> None:
     assert read_fields_v1(found.fields_v1()) == found
     assert FieldSet.of(found.paths()) == found
+
+
+def damaged(data: st.DataObject, value: Any) -> Any:
+    """The same value, here and there with something in it that is empty, there twice, or of another form."""
+    if data.draw(st.integers(0, 9)) == 0:
+        return data.draw(st.sampled_from([None, {}, [], 1, True, "x", [None], {"a": 1}]))
+    if isinstance(value, dict):
+        return {name: damaged(data, inside) for name, inside in value.items()}
+    if isinstance(value, list):
+        items = [damaged(data, item) for item in value]
+        return items + items[:1] if data.draw(st.booleans()) else items
+    return value
+
+
+@settings(max_examples=examples(300))
+@given(st.data(), SETS, SETS)
+def test_the_first_writer_owns_what_comparing_with_an_empty_object_finds(
+    data: st.DataObject, ignored: FieldSet, never: FieldSet
+) -> None:
+    schema = data.draw(SCHEMAS)
+    whole = custom_type(schema)
+    empty: Any = data.draw(st.sampled_from([{}, {"spec": {}}, {"spec": None}, {"spec": {"a": None}}]))
+    new = damaged(data, value_of(data, schema))
+    try:
+        found = fields_of_new(whole, empty, new, ignored, never)
+    except UnusualError:
+        return
+    check(whole, empty, duplicates=True)
+    check(whole, new, duplicates=True)
+    typing = Typing({VERSION: lambda: whole}, {VERSION: ignored}, VERSION)
+    writer = updater("one", VERSION)
+    holdings = update(typing, empty, new, {}, writer)
+    fields = holdings[writer].fields - never if writer in holdings else NOTHING
+    assert list(_walked(found)) == list(_walked(fields.fields_v1()))
+
+
+def _walked(fields: dict[str, Any]) -> Any:
+    """The same with its order, which the server keeps, too."""
+    return [(step, _walked(inside)) for step, inside in fields.items()]
+
+
+@settings(max_examples=examples(50))
+@given(st.data())
+def test_a_plain_object_is_not_unusual(data: st.DataObject) -> None:
+    schema = data.draw(SCHEMAS)
+    assert fields_of_new(custom_type(schema), {}, value_of(data, schema), NOTHING, NOTHING)
 
 
 @given(SETS, SETS)

@@ -139,7 +139,10 @@ def owners_after(stated: Json, present: Json, *, ignore_stated: bool) -> Owners:
 
 def entries_of(owners: Owners) -> list[Manifest]:
     """`managedFields`: those who apply first, then by time and name."""
-    entries = [(owner, _entry(owner, owned, owners.times.get(owner, ""))) for owner, owned in owners.owned.items()]
+    entries = [
+        (owner, entry_of(owner, owned.api_version, owners.times.get(owner, ""), owned.fields.fields_v1()))
+        for owner, owned in owners.owned.items()
+    ]
     entries.sort(key=lambda each: _order(*each))
     return [entry for _, entry in entries]
 
@@ -148,14 +151,15 @@ def _order(owner: Owner, entry: Manifest) -> tuple[Any, ...]:
     return owner.operation, entry.get("time", ""), owner.name, entry["apiVersion"], owner.subresource
 
 
-def _entry(owner: Owner, owned: Owned, time: str) -> Manifest:
+def entry_of(owner: Owner, api_version: str, time: str, fields_v1: Manifest) -> Manifest:
+    """One of them, who has these fields in this version."""
     entry: Manifest = {
         "manager": owner.name,
         "operation": owner.operation,
-        "apiVersion": owned.api_version,
+        "apiVersion": api_version,
         "time": time,
         "fieldsType": _FIELDS_TYPE,
-        "fieldsV1": owned.fields.fields_v1(),
+        "fieldsV1": fields_v1,
         "subresource": owner.subresource,
     }
     return {name: value for name, value in entry.items() if value or name == "fieldsV1"}

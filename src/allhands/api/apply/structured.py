@@ -47,9 +47,14 @@ class Typing:
     def compare(self, version: str, old: Manifest, new: Manifest) -> Comparison:
         return compare(self._types[version](), old, new).without(self._ignored.get(version, NOTHING))
 
+    @property
+    def ignored(self) -> FieldSet:
+        """What a writer through this door cannot change, in the version of the request."""
+        return self._ignored.get(self.version, NOTHING)
+
     def claimed(self, fields: FieldSet) -> FieldSet:
         """What of these fields a writer through this door can own."""
-        return fields.without_branches(self._ignored.get(self.version, NOTHING))
+        return fields.without_branches(self.ignored)
 
 
 def update(typing: Typing, old: Manifest, new: Manifest, holdings: Holdings, writer: Owner) -> Holdings:

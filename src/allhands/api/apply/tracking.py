@@ -6,6 +6,7 @@ An object is tracked from its creation, or not at all until somebody applies to 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from allhands.api.apply import structured
 from allhands.api.apply.conflicts import ConflictsError, conflict_refusal
 from allhands.api.apply.field_set import FieldSet
+from allhands.api.apply.first_writer import UnusualError, fields_of_new
 from allhands.api.apply.last_applied import KUBECTL, renew_note, taken_over
 from allhands.api.apply.owners import (
     MalformedOwnersError,
@@ -22,6 +24,7 @@ from allhands.api.apply.owners import (
     applier,
     capped,
     entries_of,
+    entry_of,
     nobody,
     owners_after,
     read_owners,
@@ -105,8 +108,14 @@ def owners_of_new(typing: Typing, empty: Manifest, new: Manifest, stated: Json, 
     """The owners of an object that was created: who made it has all that was said of it, and what goes without saying.
     Those that the request `stated` come first."""
     owners = owners_after(stated, None, ignore_stated=False)
+    empty, new = without_owners(empty), without_owners(new)
+    if not owners:
+        with contextlib.suppress(UnusualError):
+            fields = fields_of_new(typing.type, empty, new, typing.ignored, _NEVER_OWNED)
+            writer = updater(write.manager, typing.version, write.subresource)
+            return [entry_of(writer, typing.version, write.now, fields)] if fields else []
     try:
-        return entries_of(_updated(typing, without_owners(empty), without_owners(new), owners, write))
+        return entries_of(_updated(typing, empty, new, owners, write))
     except (TypedError, RecursionError):
         return []
 

@@ -90,6 +90,11 @@ def _wrong_scalar(scalar: Scalar, value: Json) -> str:
     return ""
 
 
+def is_wrong_scalar(scalar: Scalar, value: Json) -> bool:
+    """Whether a plain type does not allow this value, which is not null."""
+    return bool(_wrong_scalar(scalar, value))
+
+
 def _go_syntax(value: Json) -> str:
     """As Go prints it with `%#v`."""
     if isinstance(value, str):

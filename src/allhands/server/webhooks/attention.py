@@ -1,7 +1,7 @@
 """Whether the API server need ask about pods and workloads at all: while no queue is restricted, nothing comes of it.
 
 That they name a queue is found out by conditions, for which the API server turns every pod that anybody creates into
-another form: about a tenth of what the pod costs it. A selector is looked at before, and costs nothing. It can only be
+another form: some twentieth of what the pod costs it. A selector is looked at before, and costs nothing. It can only be
 closed to everybody: no object makes an exception of itself, and one with the label is asked about all the more.
 """
 
