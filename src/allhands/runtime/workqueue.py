@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LULL_SECONDS: Final = 0.5
 """After the last that was in a hurry was looked at, when the others may be: before, more may come."""
-MOST_HELD_BACK_SECONDS: Final = 30.0
+MOST_HELD_BACK_SECONDS: Final = 10.0
 """So long a key that nobody is in a hurry for lets others go first."""
 _LOG = logging.getLogger(__name__)
 
