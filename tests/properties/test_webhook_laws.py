@@ -8,7 +8,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from allhands.api.custom import kinds_of
@@ -153,6 +153,11 @@ class Clusters:
         return _shown(made.manifest()) if second.refusal is None else second.refusal.message
 
 
+def _complaints(answer: str) -> list[str]:
+    """In any order: a schema is held against the fields in theirs, and that is a map's on the real server."""
+    return sorted(answer.split(", "))
+
+
 def _shown(made: Manifest) -> str:
     return msgspec.json.encode(made["spec"], order="sorted").decode()
 
@@ -166,13 +171,14 @@ def clusters() -> Clusters:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(specs, words)
+@example({"tasks": [], "policies": [{"action": "Nothing"}]}, "a")
 def test_webhooks_answer_for_new_jobs_as_the_embedded_cluster_does(spec: Manifest, name: str) -> None:
     there = clusters()
 
     async def both() -> None:
         manifest = {**job(name or "fine"), "spec": spec}
         expected = await there.in_process(copied(manifest), update=False)
-        assert await there.by_webhooks(copied(manifest), update=False) == expected
+        assert _complaints(await there.by_webhooks(copied(manifest), update=False)) == _complaints(expected)
 
     asyncio.run(both())
 
@@ -196,6 +202,6 @@ def test_webhooks_answer_for_changed_jobs_as_the_embedded_cluster_does(
             stored = (await cluster.get(JOB.resource, "there", SPACE)).manifest()["metadata"]
             metadata = {**manifest["metadata"], "resourceVersion": stored["resourceVersion"]}
             answers.append(await answer({**copied(manifest), "metadata": metadata}, update=True))
-        assert answers[0] == answers[1]
+        assert _complaints(answers[0]) == _complaints(answers[1])
 
     asyncio.run(both())

@@ -85,7 +85,15 @@ def prepare_pod_group_update(new: Manifest, old: Manifest) -> None:
     _drop_switched_off(new.get("spec", {}), old.get("spec", {}))
 
 
+_NOT_BY_STATUS: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
 def prepare_pod_group_status(new: Manifest, old: Manifest) -> None:
+    """Its metadata stays as it is, unlike that of most kinds."""
+    for name in _NOT_BY_STATUS:
+        new["metadata"].pop(name, None)
+        if name in old["metadata"]:
+            new["metadata"][name] = old["metadata"][name]
     if not old.get("spec", {}).get("resourceClaims"):
         (new.get("status") or {}).pop("resourceClaimStatuses", None)
 
