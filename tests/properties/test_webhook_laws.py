@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -155,7 +156,7 @@ class Clusters:
 
 def _complaints(answer: str) -> list[str]:
     """In any order: a schema is held against the fields in theirs, and that is a map's on the real server."""
-    return sorted(answer.split(", "))
+    return sorted(re.split(r", |invalid: \[|\]$", answer))
 
 
 def _shown(made: Manifest) -> str:
