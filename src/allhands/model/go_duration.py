@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_NANOSECONDS: Final = {
+NANOSECONDS_BY_UNIT: Final = {
     "ns": 1,
     "us": 10**3,
     "µs": 10**3,
@@ -27,4 +27,4 @@ def exact_seconds(text: str, longest: int) -> Fraction | None:
     parts = _PART.findall(text) if len(text) <= longest else []
     if not parts or "".join(number + unit for number, unit in parts) != text.removeprefix("+"):
         return None
-    return sum((Fraction("0" + number) * _NANOSECONDS[unit] for number, unit in parts), Fraction(0)) / 10**9
+    return sum((Fraction("0" + number) * NANOSECONDS_BY_UNIT[unit] for number, unit in parts), Fraction(0)) / 10**9

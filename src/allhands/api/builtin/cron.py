@@ -10,6 +10,7 @@ from typing import Final
 
 from allhands.api.builtin.timezones import location_error
 from allhands.api.errors import go_quote
+from allhands.model.go_duration import NANOSECONDS_BY_UNIT
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -29,16 +30,6 @@ _INTEGER: Final = re.compile("[+-]?[0-9]+")
 _INT64_MAX: Final = 2**63 - 1
 _INT64_DIGITS: Final = 19
 _DURATION_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
-_UNIT_NANOS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,
-    "μs": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
 
 
 class ScheduleError(ValueError):
@@ -144,9 +135,9 @@ def duration_error(text: str) -> str:
             return bad
         if not part[3]:
             return f"time: missing unit in duration {go_quote(text)}"
-        if part[3] not in _UNIT_NANOS:
+        if part[3] not in NANOSECONDS_BY_UNIT:
             return f"time: unknown unit {go_quote(part[3])} in duration {go_quote(text)}"
-        total_nanos += int(part[1] or 0) * _UNIT_NANOS[part[3]]
+        total_nanos += int(part[1] or 0) * NANOSECONDS_BY_UNIT[part[3]]
         if total_nanos > _INT64_MAX:
             return bad
         rest = rest[part.end() :]
