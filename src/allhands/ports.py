@@ -90,6 +90,19 @@ class Event(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
 
 
+class PackedEvent(Event, frozen=True):
+    """An event whose object came as a message in protobuf. Its text is made when it is read, each time: for those who
+    see from the message that they need not read it, or not now."""
+
+    envelope: bytes = b""
+    unpacked: Callable[[bytes], bytes] = bytes
+    """Gives the text; raises a `msgspec.MsgspecError` if there is none."""
+
+    @property  # type: ignore[misc]
+    def raw(self) -> bytes:
+        return self.unpacked(self.envelope)
+
+
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a write is to be treated."""
 
@@ -152,6 +165,14 @@ class ReadyWatch(Protocol):
         """Waits until more may have come; False if nothing will any more."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class LateWatch(ReadyWatch, Protocol):
+    """One that need not make the texts of what has come."""
+
+    def poll_late(self) -> Event | None:
+        """The next event if it has come; it may be a `PackedEvent`."""
 
 
 class Collections(Protocol):

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from allhands.runtime.installation.applying import Done
-    from allhands.server.serve import Address
+    from allhands.server.listening import Address
 
 pytestmark = pytest.mark.timeout(300)
 WITHIN_SECONDS = 60

@@ -12,7 +12,7 @@ import pytest
 from allhands.api.errors import StatusError
 from allhands.compose.embedded_data import stored
 from allhands.kube import kubeconfig
-from allhands.kube.objects import KubeObjects
+from allhands.kube.objects import KubeObjects, Settings
 from allhands.ports import DeleteOptions, Objects, Query, WriteOptions
 from allhands.store import InProcessObjects, Store
 from allhands.store.admission import NO_WEBHOOKS
@@ -44,7 +44,7 @@ class Home:
         return [msgspec.json.decode(item)["metadata"]["name"] for item in page.items]
 
 
-@pytest.fixture(params=["in process", "on disk", "embedded", "real"])
+@pytest.fixture(params=["in process", "on disk", "embedded", "real", "embedded, packed", "real, packed"])
 async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Home]:
     namespace = f"port-{os.urandom(4).hex()}"
     if request.param == "on disk":
@@ -58,9 +58,10 @@ async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield Home(objects, namespace)
         return
     cluster: EmbeddedCluster | ControlPlane = request.getfixturevalue(
-        "embedded_cluster" if request.param == "embedded" else "control_plane"
+        "embedded_cluster" if request.param.startswith("embedded") else "control_plane"
     )
-    async with KubeObjects(kubeconfig.load(cluster.kubeconfig)) as client:
+    packed = frozenset({PODS, NODES, CONFIG_MAPS, BUDGETS}) if request.param.endswith("packed") else frozenset()
+    async with KubeObjects(kubeconfig.load(cluster.kubeconfig), settings=Settings(packed=packed)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         yield Home(client, namespace)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allhands.dialects.pod_memory import MOST_MET, TextMemory
 from allhands.dialects.pods import PodReader, PodUse, read_whole, read_whole_use
+from allhands.model.text_memory import MOST_MET, TextMemory
 from tests.depth import examples
 
 if TYPE_CHECKING:

@@ -6,7 +6,9 @@ ended by Ctrl-C.
 
 from __future__ import annotations
 
+import gc
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +104,9 @@ def program_name() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    # numpy would start a thread for each core, which spins, for linear algebra that nobody here does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(50_000)  # loading makes very much, and nothing of it is garbage
     root.main(args=None if arguments is None else list(arguments), prog_name=program_name())
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from allhands.compose.machine import collect_seldom
 from allhands.kube.objects import KubeObjects, Settings
 from allhands.runtime.informer import FIRST_PAGE
+from allhands.runtime.installation.permissions import Right, missing
 from allhands.runtime.metrics import MetricsRegistry
 from allhands.runtime.scheduling import resources
 
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, TypeAlias
 
-    from allhands.compose.process import ProcessOptions
+    from allhands.compose.process import Lacking, ProcessOptions
     from allhands.kube.access import Access
 
-    Run: TypeAlias = Callable[[Access, ProcessOptions, KubeObjects, MetricsRegistry], Coroutine[Any, Any, None]]
+    Run: TypeAlias = Callable[
+        [Access, ProcessOptions, KubeObjects, MetricsRegistry, Lacking], Coroutine[Any, Any, None]
+    ]
 
 COMPONENT: Final = "scheduler"
 READ_FIRST: Final = (
     resources.NODES,
-    resources.POD_GROUPS,
     resources.JOBS,
     resources.REPLICA_SETS,
     resources.STATEFUL_SETS,
@@ -37,6 +39,7 @@ READ_FIRST: Final = (
     resources.NAMESPACES,
     resources.PRIORITY_CLASSES,
     resources.BUDGETS,
+    resources.QUOTAS,
     resources.CLAIMS,
     resources.VOLUMES,
     resources.STORAGE_CLASSES,
@@ -46,7 +49,19 @@ READ_FIRST: Final = (
     resources.ATTACHMENTS,
     resources.REPLICATION_CONTROLLERS,
 )
-"""What every cluster has and the scheduler watches beside pods, that of which there is most first."""
+"""What every cluster has and the scheduler watches, that of which there is most first."""
+READ_IN_PAGES: Final = (resources.PODS, resources.POD_GROUPS)
+"""Of these there may be very many."""
+ESSENTIAL: Final = (
+    Right("", "pods", "list"),
+    Right("", "pods", "watch"),
+    Right("", "nodes", "list"),
+    Right("", "nodes", "watch"),
+    Right("", "pods/binding", "create"),
+)
+"""Without these nothing can be scheduled at all."""
+PACKED: Final = frozenset({resources.PODS})
+"""Of these there are most, and they change most often."""
 SWITCH_SECONDS: Final = 0.0005
 """So long one thread keeps another waiting: the one that loads or decides that which asks and binds. With Python's own
 5 ms, hardly anything would be bound while others are still being decided about."""
@@ -57,11 +72,17 @@ async def run_scheduler(access: Access, load_options: Callable[[], ProcessOption
     collect_seldom()
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = MetricsRegistry()
-    async with KubeObjects(access, metrics, settings=Settings(component=COMPONENT)) as objects:
-        objects.list_early(resources.PODS, FIRST_PAGE)
+    async with KubeObjects(access, metrics, settings=Settings(component=COMPONENT, packed=PACKED)) as objects:
+        for resource in READ_IN_PAGES:
+            objects.list_early(resource, FIRST_PAGE)
         objects.watch_early(READ_FIRST)
-        run, options = await asyncio.to_thread(_loaded, load_options)
-        await run(access, options, objects, metrics)
+        lacking = asyncio.create_task(missing(objects, ESSENTIAL), name="rights")
+        lacking.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody came to ask
+        try:
+            run, options = await asyncio.to_thread(_loaded, load_options)
+            await run(access, options, objects, metrics, lacking)
+        finally:
+            lacking.cancel()
 
 
 def _loaded(load_options: Callable[[], ProcessOptions]) -> tuple[Run, ProcessOptions]:

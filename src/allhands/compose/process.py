@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from allhands.api.errors import StatusError
+from allhands.compose.early import PACKED
 from allhands.compose.machine import SystemClock
 from allhands.core.policy import DEFAULT, Policy
 from allhands.kube.objects import KubeObjects, Settings
@@ -23,19 +24,21 @@ from allhands.runtime.installation.permissions import Right, missing
 from allhands.runtime.keeper import Keeper
 from allhands.runtime.leadership import ThreadedLeadership, counted
 from allhands.runtime.metrics import MetricsRegistry
-from allhands.server.health_server import HealthApp, serving_health
+from allhands.server.listening import is_loopback
 from allhands.server.process_metrics import measure_process
-from allhands.server.serve import is_loopback
+from allhands.server.when_asked import serving_when_asked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
     from typing import Any
 
     from allhands.kube.access import Access
     from allhands.ports import Objects
     from allhands.runtime.installation.rights import Rule
+    from allhands.server.when_asked import Serve
 
     Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+    Lacking: TypeAlias = Awaitable[list[Right]]
 
 START_SECONDS: Final = 20.0
 """So long the first answer may take."""
@@ -77,7 +80,7 @@ class Process:
         self._opened = opened
         self._options = options
         self._lease = lease
-        self._settings = Settings(component=lease.removeprefix("allhands-"))
+        self._settings = Settings(component=lease.removeprefix("allhands-"), packed=PACKED)
         self.clock = SystemClock()
         self.metrics = metrics or MetricsRegistry()
         self.keeper = Keeper(self.metrics)
@@ -85,13 +88,15 @@ class Process:
         measure_process(self.metrics)
 
     @contextlib.asynccontextmanager
-    async def opened(self, essential: Sequence[Right], rules: Iterable[Rule]) -> AsyncIterator[Objects]:
-        """The port, once it is known that we are let in."""
+    async def opened(
+        self, essential: Sequence[Right], rules: Iterable[Rule], lacking: Lacking | None = None
+    ) -> AsyncIterator[Objects]:
+        """The port, once it is known that we are let in and what of the `essential` rights is `lacking`."""
         async with self._port() as objects:
             async with asyncio.timeout(START_SECONDS):
-                lacking = await missing(objects, essential)
-            if lacking:
-                raise MissingRightsError(f"missing rights: {', '.join(str(right) for right in lacking)}")
+                lacked = await (missing(objects, essential) if lacking is None else lacking)
+            if lacked:
+                raise MissingRightsError(f"missing rights: {', '.join(str(right) for right in lacked)}")
             telling = asyncio.create_task(_tell_missing(objects, rules), name="rights")
             try:
                 async with self._serving():
@@ -111,8 +116,14 @@ class Process:
         if not token and not is_loopback(options.metrics_host):
             token = secrets.token_urlsafe(32)
             _LOG.warning("on %s /metrics is closed: it needs a token beyond loopback", options.metrics_host)
-        app = HealthApp(self.metrics.text, ready=self._checks(), token=token)
-        async with serving_health(app, options.metrics_host, options.metrics_port) as address:
+
+        def load() -> Serve:
+            from allhands.server.health_server import HealthApp, serving_health  # noqa: PLC0415 (see `when_asked`)
+
+            app = HealthApp(self.metrics.text, ready=self._checks(), token=token)
+            return functools.partial(serving_health, app)
+
+        async with serving_when_asked(load, options.metrics_host, options.metrics_port) as address:
             _LOG.info("metrics and health are at %s", address.url)
             yield
 

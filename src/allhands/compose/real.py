@@ -9,28 +9,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from allhands.compose.early import ESSENTIAL
 from allhands.compose.machine import spare_the_collector
 from allhands.compose.process import Process
 from allhands.kube.flight import MAX_IN_FLIGHT
-from allhands.runtime.installation.permissions import Right
 from allhands.runtime.installation.rights import SCHEDULER
 from allhands.runtime.scheduling.scheduler import Scheduler, SchedulerOptions
 
 if TYPE_CHECKING:
-    from allhands.compose.process import ProcessOptions
+    from allhands.compose.process import Lacking, ProcessOptions
     from allhands.kube.access import Access
     from allhands.kube.objects import KubeObjects
     from allhands.runtime.metrics import MetricsRegistry
 
 SCHEDULER_LEASE: Final = "allhands-scheduler"
-ESSENTIAL: Final = (
-    Right("", "pods", "list"),
-    Right("", "pods", "watch"),
-    Right("", "nodes", "list"),
-    Right("", "nodes", "watch"),
-    Right("", "pods/binding", "create"),
-)
-"""Without these nothing can be scheduled at all."""
 CALM_SECONDS: Final = 1.0
 MOST_CALM_LOOKS: Final = 60
 _LOG = logging.getLogger(__name__)
@@ -41,13 +33,14 @@ async def run_scheduler(
     options: ProcessOptions,
     opened: KubeObjects | None = None,
     metrics: MetricsRegistry | None = None,
+    lacking: Lacking | None = None,
 ) -> None:
-    """Until cancelled; on a port that was `opened` with these metrics, if there is one. Raises a StatusError, a
-    MissingRightsError or an OSError if it cannot begin."""
+    """Until cancelled; on a port that was `opened` with these metrics, if there is one, and where it was asked already
+    what we are `lacking`. Raises a StatusError, a MissingRightsError or an OSError if it cannot begin."""
     process = Process(access, options, SCHEDULER_LEASE, opened=opened, metrics=metrics)
     latest: list[Scheduler] = []
     process.keeper.declare("scheduler", lambda: bool(latest) and latest[-1].is_well)
-    async with process.opened(ESSENTIAL, SCHEDULER) as objects:
+    async with process.opened(ESSENTIAL, SCHEDULER, lacking) as objects:
 
         async def begin() -> None:
             chosen = SchedulerOptions(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from allhands.compose.process import ProcessOptions
     from allhands.kube.access import Access
     from allhands.ports import Objects
-    from allhands.server.serve import Address
+    from allhands.server.listening import Address
 
 ESSENTIAL: Final = (Right(REVIEWS.group, REVIEWS.plural, "create"),)
 """Without it nobody's rights can be asked for, and everybody would be refused."""

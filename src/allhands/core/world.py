@@ -43,6 +43,9 @@ class World:
         self._groups: dict[str, GroupObject] = {}
         self._members: dict[str, dict[str, PodState]] = {}
         self._by_node: dict[str, dict[str, PodState]] = {}
+        self._unheld: dict[str, PodState] = {}
+        """By uid: pods whose room is yet to be held. Nobody can tell before the next snapshot, and by then some of them
+        may be elsewhere, or gone."""
         self._facts = NO_FACTS
         self._version = 0
         self._rows = PodRows()
@@ -152,7 +155,7 @@ class World:
                 self._leave_node(state)
             state.assumed_node, state.assumed_at = node, at_seconds if node else None
             self._dirty.add(state.group)
-            self._hold_room(state)
+            self._unheld[uid] = state
 
     def assumed_node(self, uid: str) -> str:
         """Where a binding that was sent and not seen yet puts the pod; "" if there is none."""
@@ -206,6 +209,8 @@ class World:
         """What there is now. One that is not `lasting` may be read only until the next event; it costs by what changed
         since the last, where one that lasts costs by all there is."""
         self._settle_label_keys()
+        if self._unheld:
+            self._hold_all_room()
         if self._usage.is_stale:
             self._lay_out_nodes()
         self._rebuild_entries()
@@ -249,6 +254,11 @@ class World:
             if not self._usage.is_stale:
                 self._put_on_node(state)
 
+    def _hold_all_room(self) -> None:
+        unheld, self._unheld = self._unheld, {}
+        for state in unheld.values():
+            self._hold_room(state)
+
     def _renew(self, state: PodState, pod: Pod, status: GroupStatus) -> None:
         """What forgetting and remembering it would come to, where it stays where it is."""
         state.renew(pod, status)
@@ -261,6 +271,7 @@ class World:
     def _forget(self, state: PodState) -> None:
         uid = state.pod.uid
         del self._pods[uid]
+        self._unheld.pop(uid, None)
         members = self._members[state.group]
         del members[uid]
         if not members:

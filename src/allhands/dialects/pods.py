@@ -14,7 +14,6 @@ import msgspec
 from allhands.api.volcano.workloads import OWNERS, SCHEDULER_NAME
 from allhands.dialects import coscheduling, volcano_groups
 from allhands.dialects.annotations import SCHEDULING, queue_named
-from allhands.dialects.pod_memory import TextMemory
 from allhands.dialects.pod_text import ABSENT, ConditionText, PodText, SchedulingGroup, decode_text
 from allhands.dialects.scheduling_record import read_record
 from allhands.model.affinity_document import looks_at_own_labels
@@ -23,6 +22,7 @@ from allhands.model.pod import NO_LABELS, Pod, labels_of_shared_texts, owner_nam
 from allhands.model.pod_document import OwnerReference, PodDocument, PodMetadata, PodSpec, Timestamp, seconds_of
 from allhands.model.pod_requests import effective_requests
 from allhands.model.resources import EMPTY, ResourceVector
+from allhands.model.text_memory import TextMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from allhands.kube.settings import Limits
 
 JSON: Final = "application/json"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+"""Sent only to who has asked for it."""
 MOST_HEAD_BYTES: Final = 64 * 1024
 """Status line and headers, those of `100 Continue` before it included."""
-_JSON: Final = JSON.encode()
+_SPOKEN: Final = (JSON.encode(), PROTOBUF.encode())
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 
 
@@ -38,13 +40,14 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     """It was too large, or not worth reading: the body is only the beginning, or empty."""
 
     @property
-    def is_json(self) -> bool:
-        return self.headers.get(b"content-type", b"").startswith(_JSON)
+    def is_spoken(self) -> bool:
+        """Whether it is in one of the two languages of API servers."""
+        return is_spoken(self.headers)
 
     @property
     def is_good(self) -> bool:
         """As an API server answers when all went well."""
-        return self.status < 300 and not self.is_cut and self.is_json
+        return self.status < 300 and not self.is_cut and self.is_spoken
 
     def header(self, name: str) -> str:
         """Empty if there is none."""
@@ -154,7 +157,7 @@ class AnswerReader:
         self._headers = headers = {name.lower(): value for name, value in self._lines}
         self.keeps_alive = self._parser.should_keep_alive()
         limits = self._limits
-        is_good = status < 300 and headers.get(b"content-type", b"").startswith(_JSON)
+        is_good = status < 300 and is_spoken(headers)
         self._most = limits.answer_bytes if is_good else limits.refusal_bytes
         if 300 <= status < 400:
             self._cut()  # only where it sends us is of interest
@@ -219,6 +222,10 @@ class AnswerReader:
         if unpacking.unused_data:
             self._problem = "there is more in it behind the end of what is packed with gzip"
         return whole
+
+
+def is_spoken(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"content-type", b"").startswith(_SPOKEN)
 
 
 def _warnings(lines: list[tuple[bytes, bytes]]) -> tuple[str, ...]:

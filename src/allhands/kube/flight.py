@@ -11,8 +11,8 @@ import enum
 from collections import deque
 from typing import Final
 
-MAX_IN_FLIGHT: Final = 64
-"""An API server on a few cores has its best throughput at 32 to 64; more only wait there instead of here."""
+MAX_IN_FLIGHT: Final = 96
+"""An API server on a few cores has its best throughput at 64 to 128; more only wait there instead of here."""
 RESERVED: Final = 4
 """Places beyond that for leases alone: also a server that hangs on everything else is asked to renew."""
 

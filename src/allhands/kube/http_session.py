@@ -163,6 +163,10 @@ class HttpBody:
         except (aiohttp.ClientError, OSError) as error:
             raise refusals.answer_lost(self._server, error) from error
 
+    @property
+    def is_packed(self) -> bool:
+        return False  # nothing but JSON is asked for this way
+
     def close(self) -> None:
         connection = self._answer.connection
         if connection is not None and connection.transport is not None:

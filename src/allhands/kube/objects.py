@@ -6,13 +6,19 @@ decodes them. How a request gets there, and what becomes of one that fails, is `
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
+from allhands.api.schema import protobuf
+from allhands.api.schema.wire import WireError
 from allhands.kube.early_requests import EarlyRequests
 from allhands.kube.listing import split_list
+from allhands.kube.messages import ACCEPTED, Frames, Messages
 from allhands.kube.paths import Asked, asked, delete_body, path_to, selection, write_query
 from allhands.kube.transport import DEFAULTS, JSON, Settings, Transport
 from allhands.kube.watching import KubeWatch
@@ -45,6 +51,7 @@ SILENCE_SECONDS: Final = 30.0
 """A watch that its server has not ended by so much later has a dead connection."""
 MOST_EARLY_BYTES: Final = 32 * 1024 * 1024
 """So much is listed before anybody reads it; what is more is left to the reader."""
+_LOG = logging.getLogger(__name__)
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _PATCH_TYPES: Final[dict[str, str]] = {
     "json": "application/json-patch+json",
@@ -72,6 +79,8 @@ class KubeObjects:
         self._early_watches: EarlyRequests[KubeWatch] = EarlyRequests()
         self._early_pages: EarlyRequests[Page] = EarlyRequests()
         self._early_bytes = 0
+        self._packed = set(self.transport.settings.packed)
+        self._messages: dict[Resource, Messages] = {}
 
     async def __aenter__(self) -> KubeObjects:
         await self.transport.__aenter__()
@@ -116,7 +125,23 @@ class KubeObjects:
 
     async def _list(self, resource: Resource, query: Query) -> Page:
         what, path = asked("list", resource, query.namespace), path_to(resource, query.namespace)
-        return split_list((await self.transport.exchange(what, "GET", path, selection(query))).raw)
+        accept = ACCEPTED if resource in self._packed else JSON
+        raw = (await self.transport.exchange(what, "GET", path, selection(query), accept=accept)).raw
+        if not raw.startswith(protobuf.MAGIC):
+            return split_list(raw)
+        try:
+            return self._messages_of(resource).page(raw)
+        except (WireError, StatusError) as error:
+            self._ask_plainly(resource, error)
+            return await self._list(resource, query)
+
+    def _messages_of(self, resource: Resource) -> Messages:
+        return self._messages.setdefault(resource, Messages())
+
+    def _ask_plainly(self, resource: Resource, why: Exception) -> None:
+        """From now on, in JSON: whatever a server sends must not keep its objects from being seen."""
+        self._packed.discard(resource)
+        _LOG.warning("%s come in protobuf that cannot be read (%s); JSON is asked for instead", resource.plural, why)
 
     def watch_early(self, resources: Iterable[Resource]) -> None:
         """Asks for all that is there of them now; whoever watches them soon gets that watch."""
@@ -160,8 +185,13 @@ class KubeObjects:
             params["sendInitialEvents"] = "true" if initial_events else "false"
             params.setdefault("resourceVersionMatch", "NotOlderThan")
         what, path = asked("watch", resource, query.namespace), path_to(resource, query.namespace)
-        body = await self.transport.stream(what, path, params, lasts_seconds=seconds + SILENCE_SECONDS)
-        return KubeWatch(body, self.transport.settings.limits.line_bytes)
+        accept = ACCEPTED if resource in self._packed else JSON
+        lasts = seconds + SILENCE_SECONDS
+        body = await self.transport.stream(what, path, params, lasts_seconds=lasts, accept=accept)
+        cutter = None
+        if body.is_packed:
+            cutter = Frames(self._messages_of(resource), partial(self._ask_plainly, resource))
+        return KubeWatch(body, self.transport.settings.limits.event_bytes, cutter)
 
     async def create(
         self, resource: Resource, body: Manifest | bytes, namespace: str = "", options: WriteOptions = DEFAULT_WRITE

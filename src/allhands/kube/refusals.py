@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
+from allhands.api.schema import protobuf
+from allhands.api.schema.definitions import META
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +109,7 @@ def of_answer(server: str, what: Asked, answer: Answer, most_bytes: int) -> Stat
         return refusal(answer.status, answer.body, what, {"Retry-After": answer.header("Retry-After")})
     if answer.status >= 300:
         return redirected(server, answer.header("Location") or "nowhere")
-    if not answer.is_json:
+    if not answer.is_spoken:
         return not_the_api(server, answer.header("Content-Type"), answer.body)
     return too_large(what, most_bytes)
 
@@ -129,13 +131,21 @@ _statuses = msgspec.json.Decoder(_Status)
 
 
 def _from_status(code: int, raw: bytes) -> StatusError | None:
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, StatusError):
+        if raw.startswith(protobuf.MAGIC):
+            raw = _in_json(raw)
         status = _statuses.decode(raw)
         if status.kind == "Status":
             document = msgspec.json.decode(raw)
             document["code"] = status.code or code
             return status_from(document)
     return None
+
+
+def _in_json(raw: bytes) -> bytes:
+    """A server answers in the language that it was asked in, also if it refuses."""
+    _, kind, message = protobuf.decode_envelope(raw)
+    return msgspec.json.encode({"kind": kind, **protobuf.decode(message, META + "Status")})
 
 
 def retry_after_seconds(header: str) -> int | None:

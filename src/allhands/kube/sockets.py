@@ -96,12 +96,14 @@ class Taker(Protocol):
 class SocketStream:
     """Bytes over one connected socket, for as long as nobody closes it. It closes nothing by itself."""
 
-    __slots__ = ("_descriptor", "_loop", "_receive", "_send", "_socket", "_taker", "_unsent")
+    __slots__ = ("_descriptor", "_least", "_loop", "_receive", "_send", "_socket", "_taker", "_unsent")
 
-    def __init__(self, made: socket.socket, taker: Taker) -> None:
+    def __init__(self, made: socket.socket, taker: Taker, *, goes_on: bool = False) -> None:
+        """`goes_on`: what comes is many small things, of which several may have come by now."""
         self._socket = made
         self._descriptor = made.fileno()
         self._taker = taker
+        self._least = 0 if goes_on else SMALL_BYTES
         self._send: Callable[[bytes | memoryview], int] = made.send
         self._receive: Callable[[int], bytes] = made.recv
         self._unsent: memoryview | None = None
@@ -177,7 +179,7 @@ class SocketStream:
                 is_end = True
                 break
             parts.append(data)
-            if len(data) < SMALL_BYTES:
+            if len(data) < self._least:
                 break
         if parts:
             self._taker.received(parts[0] if len(parts) == 1 else b"".join(parts))

@@ -166,15 +166,24 @@ class Transport:
         return await self._requests.ask(request, identity, deadline.seconds_left())
 
     async def stream(
-        self, what: Asked, path: str, params: Mapping[str, str], *, lasts_seconds: float | None, is_json: bool = True
+        self,
+        what: Asked,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        lasts_seconds: float | None,
+        is_json: bool = True,
+        accept: str = JSON,
     ) -> Body:
-        """An answer that goes on for long; its head has come. Whoever asked closes it."""
+        """An answer that goes on for long; its head has come. Whoever asked closes it. `accept` is a wish."""
         assert self._is_open, "used outside `async with`"
         target = with_params(path, params)
 
         async def once(identity: Identity, deadline: _Deadline) -> Body:
             if self._wire is not None and is_json:
-                return await self._stream_plainly(what, target, identity, deadline, lasts_seconds)
+                return await self._stream_plainly(
+                    what, Request("GET", target, accept=accept), identity, deadline, lasts_seconds
+                )
             if self._streams is None:
                 self._streams = self._session(UNLIMITED)
             left = deadline.seconds_left()
@@ -183,11 +192,11 @@ class Transport:
         return await self._persist("GET", once)
 
     async def _stream_plainly(
-        self, what: Asked, target: str, identity: Identity, deadline: _Deadline, lasts_seconds: float | None
+        self, what: Asked, request: Request, identity: Identity, deadline: _Deadline, lasts_seconds: float | None
     ) -> Body:
         wire, counter = self._wire, self._counter
         assert wire is not None
-        text = self._stream_text.of(Request("GET", target), identity)
+        text = self._stream_text.of(request, identity)
         now, code = wire.now(), FAILED
         try:
             answer = await wire.stream(text, identity.tls, deadline.begun(now), lasts_seconds)

@@ -1,4 +1,5 @@
-"""The lines of a watch as events. A line is not decoded, only cut: what it holds is read by whoever wants it.
+"""A watch as events: cut as they come, from lines of JSON (or, by `messages`, from protobuf). A line is not decoded:
+what it holds is read by whoever wants it.
 
 A watch ends without an error when the server ends it, or the connection breaks: whoever watches goes on from the last
 version he saw. What is cut off in the middle is not shown.
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 LONGEST_HEAD: Final = 40
 _HEAD: Final = b'{"type":"'
 _OBJECT: Final = b'","object":'
-_TYPES: Final[dict[bytes, EventType]] = {
+EVENT_TYPES: Final[dict[bytes, EventType]] = {
     name.encode(): name for name in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
 
@@ -43,19 +44,64 @@ class Body(Protocol):
     async def readany(self) -> bytes:
         """What has come; nothing at the end. Raises an `UnansweredError` if it broke off."""
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is protobuf, not JSON."""
+
     def close(self) -> None: ...
 
 
-class KubeWatch:
-    """Lines may be long, but not endless."""
+class Cutter(Protocol):
+    """How what comes is cut into events."""
 
-    def __init__(self, body: Body, most_line_bytes: int) -> None:
-        self._body = body
-        self._most_line_bytes = most_line_bytes
-        self._lines: deque[bytes] = deque()
+    begun_bytes: int
+    """So large is the one whose end has not come, at least."""
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        """Those that are complete with it."""
+
+    def event_of(self, cut: bytes) -> Event: ...
+
+    def late_event_of(self, cut: bytes) -> Event:
+        """One whose text need not be made yet."""
+
+
+class Lines:
+    """An event for each line."""
+
+    def __init__(self) -> None:
         self._begun: list[bytes] = []
         """The beginning of a line whose end has not come."""
-        self._begun_bytes = 0
+        self.begun_bytes = 0
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        first, *others = chunk.split(b"\n")
+        if first:
+            self._begun.append(first)
+            self.begun_bytes += len(first)
+        if not others:
+            return []
+        lines = [b"".join(self._begun), *others]
+        rest = lines.pop()
+        self._begun, self.begun_bytes = ([rest], len(rest)) if rest else ([], 0)
+        return lines
+
+    def event_of(self, cut: bytes) -> Event:
+        return event_of(cut)
+
+    late_event_of = event_of
+
+
+class KubeWatch:
+    """Events may be large, but not endless."""
+
+    def __init__(self, body: Body, most_event_bytes: int, cutter: Cutter | None = None) -> None:
+        self._body = body
+        self._most_event_bytes = most_event_bytes
+        self._cutter = cutter or Lines()
+        self._event_of = self._cutter.event_of
+        self._late_event_of = self._cutter.late_event_of
+        self._cut: deque[bytes] = deque()
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
@@ -68,9 +114,16 @@ class KubeWatch:
 
     def poll(self) -> Event | None:
         """The next event if it has come already: those that came together can be taken together."""
-        while self._lines:
-            if line := self._lines.popleft():
-                return event_of(line)
+        while self._cut:
+            if cut := self._cut.popleft():
+                return self._event_of(cut)
+        return None
+
+    def poll_late(self) -> Event | None:
+        """The same, for who may not want to know what it says."""
+        while self._cut:
+            if cut := self._cut.popleft():
+                return self._late_event_of(cut)
         return None
 
     async def more(self) -> bool:
@@ -81,18 +134,10 @@ class KubeWatch:
         if not chunk:
             await self.close()  # a broken connection is held until somebody lets go of it
             return False
-        first, *others = chunk.split(b"\n")
-        if first:
-            self._begun.append(first)
-            self._begun_bytes += len(first)
-        if others:
-            self._lines.append(b"".join(self._begun))
-            *whole, rest = others
-            self._lines.extend(whole)
-            self._begun, self._begun_bytes = ([rest], len(rest)) if rest else ([], 0)
-        if self._begun_bytes > self._most_line_bytes:
+        self._cut.extend(self._cutter.cut(chunk))
+        if self._cutter.begun_bytes > self._most_event_bytes:
             await self.close()
-            raise StatusError(BAD_GATEWAY, "", f"an event is larger than {self._most_line_bytes:,} bytes")
+            raise StatusError(BAD_GATEWAY, "", f"an event is larger than {self._most_event_bytes:,} bytes")
         return True
 
     async def close(self) -> None:
@@ -104,7 +149,7 @@ def event_of(line: bytes) -> Event:
     Cutting is all that is done for an event here, since there may be a hundred thousand of them."""
     if line.startswith(_HEAD):
         end = line.find(_OBJECT, len(_HEAD), LONGEST_HEAD)
-        kind = _TYPES.get(line[len(_HEAD) : end])
+        kind = EVENT_TYPES.get(line[len(_HEAD) : end])
         if kind is not None and line.endswith(b"}}"):
             return Event(kind, line[end + len(_OBJECT) : -1])
     decoded = _lines.decode(line)

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from allhands.kube import refusals
-from allhands.kube.answers import JSON, AnswerError, AnswerReader
+from allhands.kube.answers import PROTOBUF, AnswerError, AnswerReader, is_spoken
 from allhands.kube.sockets import SocketStream
 
 if TYPE_CHECKING:
@@ -48,10 +48,13 @@ class _EndlessReader(AnswerReader):
         """Whether the head of a good answer has come."""
         return self._is_good and not self._problem
 
+    @property
+    def is_packed(self) -> bool:
+        return self._headers.get(b"content-type", b"").startswith(PROTOBUF.encode())
+
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        is_json = self._headers.get(b"content-type", b"").startswith(JSON.encode())
-        self._is_good = 200 <= self._status < 300 and is_json and not self._is_cut
+        self._is_good = 200 <= self._status < 300 and is_spoken(self._headers) and not self._is_cut
 
     def on_body(self, part: bytes) -> None:
         if self.is_good and not self._is_complete:
@@ -85,7 +88,7 @@ class WireStream:
         self._waiting: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._reader = _EndlessReader(limits, self._take)
-        self._stream = SocketStream(made, self)
+        self._stream = SocketStream(made, self, goes_on=True)
 
     # -- asked
 
@@ -104,6 +107,10 @@ class WireStream:
         if self._error is not None:
             raise self._error
         return self._reader.taken()
+
+    @property
+    def is_packed(self) -> bool:
+        return self._reader.is_packed
 
     def end_in(self, seconds: float) -> None:
         """If it has not ended by then, the other side is taken for dead."""

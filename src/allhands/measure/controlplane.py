@@ -251,7 +251,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-cluster-ip-range=172.20.0.0/16",
             "--endpoint-reconciler-type=none",
             "--disable-admission-plugins=ServiceAccount",
             "--enable-priority-and-fairness=false",

@@ -28,3 +28,15 @@ def exact_seconds(text: str, longest: int) -> Fraction | None:
     if not parts or "".join(number + unit for number, unit in parts) != text.removeprefix("+"):
         return None
     return sum((Fraction("0" + number) * NANOSECONDS_BY_UNIT[unit] for number, unit in parts), Fraction(0)) / 10**9
+
+
+def millis_text(millis: int) -> str:
+    """As Go writes it: `0s`, `250ms`, `1.5s`, `1m0.25s`, `2h0m5s`."""
+    if 0 < millis < 1000:
+        return f"{millis}ms"
+    whole, rest = divmod(max(0, millis), 1000)
+    minutes, seconds = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{rest:03d}".rstrip("0") if rest else ""
+    larger = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{larger}{seconds}{fraction}s"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, runtime_che
 import msgspec
 
 from allhands.api.errors import StatusError, status_from
-from allhands.ports import EVERYTHING, Query, ReadyWatch
+from allhands.ports import EVERYTHING, LateWatch, Query, ReadyWatch
 from allhands.runtime.backoff import Backoff
 from allhands.runtime.heads import head_of, key_of, split_key
 
@@ -112,14 +112,17 @@ class Informer(Generic[T]):
         self._callbacks: list[Callable[[str, T | None, T | None], None]] = []
         self._position = 0
         """The version up to which everything was seen."""
-        self._put_off_if: Callable[[bytes], Head | None] = _never
-        self._put_off: dict[str, bytes] = {}
+        self._put_off_if: Callable[[Event], Head | None] | None = None
+        self._put_off: dict[str, Event] = {}
         """What was shown of objects that are kept, and is not looked at yet: of each the next event."""
+        self._unreadable: msgspec.MsgspecError | None = None
+        """What was found when something that had been put off was looked at."""
         self._gone: dict[str, int] = {}
         """Uids of what we ourselves have deleted and the watch has not, with the last version that was seen: what the
         watch still says of them is old."""
         self._watched_from = 0
         """The version that a watch goes on from; 0 if all that is there must be shown first."""
+        self.in_pages = in_pages
         self._streams = not in_pages and bool(getattr(objects, "streams_lists", False))
         """Whether what is there is asked for as the beginning of the watch, as long as the server does that."""
         self.problems: dict[str, str] = {}
@@ -161,7 +164,7 @@ class Informer(Generic[T]):
 
     # -- putting off
 
-    def put_off(self, if_shown: Callable[[bytes], Head | None]) -> None:
+    def put_off(self, if_shown: Callable[[Event], Head | None]) -> None:
         """From now on changes of which this says whose they are may be looked at later, by `look_at_put_off`; each is
         before anything else that is shown of its object."""
         self._put_off_if = if_shown
@@ -173,15 +176,24 @@ class Informer(Generic[T]):
     def look_at_put_off(self, most: int) -> bool:
         """At so many; whether there are more."""
         for key in list(islice(self._put_off, most)):
-            self._see_raw(self._put_off.pop(key))
+            self._look_at(self._put_off.pop(key))
         return bool(self._put_off)
 
-    def _is_put_off(self, raw: bytes) -> bool:
-        head = self._put_off_if(raw)
+    def _look_at(self, event: Event) -> None:
+        """Nobody is there to be told of what cannot even be named: the next event finds out."""
+        try:
+            raw = event.raw
+        except msgspec.MsgspecError as error:
+            self._unreadable = error
+        else:
+            self._see_raw(raw)
+
+    def _is_put_off(self, event: Event) -> bool:
+        head = None if self._put_off_if is None else self._put_off_if(event)
         known = None if head is None or head.key in self._put_off else self._kept.get(head.key)
         if head is None or known is None or known.uid != head.uid or known.version >= head.version:
             return False
-        self._put_off[head.key] = raw
+        self._put_off[head.key] = event
         self._position = self._watched_from = head.version
         return True
 
@@ -338,8 +350,9 @@ class Informer(Generic[T]):
         """The rest of a watch, with one wait for all that comes together."""
         loop = asyncio.get_running_loop()
         alive = loop.time()
+        poll = watch.poll_late if self._put_off_if is not None and isinstance(watch, LateWatch) else watch.poll
         while True:
-            while (event := watch.poll()) is not None:
+            while (event := poll()) is not None:
                 self._take(event)
             if loop.time() - alive > 1:
                 alive = loop.time()
@@ -363,11 +376,14 @@ class Informer(Generic[T]):
         return seen
 
     def _take(self, event: Event) -> None:
+        if self._unreadable is not None:
+            error, self._unreadable = self._unreadable, None
+            raise error
         if (event.type == "MODIFIED" or event.type == "ADDED") and event.head is not None:
             self._see(event.raw, event.head)
             self._position = self._watched_from = event.head.version
             return
-        if event.type == "MODIFIED" and self._is_put_off(event.raw):
+        if event.type == "MODIFIED" and self._is_put_off(event):
             return
         if event.type == "ERROR":
             raise status_from(event.manifest())
@@ -429,7 +445,7 @@ class Informer(Generic[T]):
     def _keep(self, head: Head, record: T) -> None:
         key = head.key
         if self._put_off and (earlier := self._put_off.pop(key, None)) is not None:
-            self._see_raw(earlier)
+            self._look_at(earlier)
         known = self._kept.get(key)
         if self.problems:
             self.problems.pop(key, None)
@@ -470,10 +486,6 @@ class Informer(Generic[T]):
                     index[value] = {key: None}
                 else:
                     keys[key] = None
-
-
-def _never(raw: bytes) -> None:
-    del raw
 
 
 def _full_name(resource: Resource) -> str:

@@ -14,17 +14,17 @@ from allhands.api.errors import StatusError
 from allhands.server import health
 from allhands.server.answers import deliver, page_not_found, refusal
 from allhands.server.limits import DEFAULT_LIMITS, Limits
+from allhands.server.listening import is_loopback
 from allhands.server.request import Request
-from allhands.server.serve import is_loopback, serving
+from allhands.server.serve import serving_on
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Callable
 
     from allhands.server.answers import Answer
     from allhands.server.asgi import Receive, Scope, Send
     from allhands.server.health import Checks
-    from allhands.server.serve import Address
-    from allhands.server.tls import ServerTls
 
 
 class HealthApp:
@@ -82,11 +82,10 @@ class HealthApp:
 
 
 @contextlib.asynccontextmanager
-async def serving_health(
-    app: HealthApp, host: str = "127.0.0.1", port: int = 0, tls: ServerTls | None = None
-) -> AsyncIterator[Address]:
-    """Serves while the context is open. Without `tls` it speaks plain HTTP."""
+async def serving_health(app: HealthApp, listening: socket.socket) -> AsyncIterator[None]:
+    """Serves while the context is open, in plain HTTP."""
+    host = listening.getsockname()[0]
     if not is_loopback(host) and not app.token:
         raise ValueError(f"on {host}, which is not a loopback address, /metrics needs a token")
-    async with serving(app, host, port, tls, beyond_loopback=True) as address:
-        yield address
+    async with serving_on(app, listening, None):
+        yield

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
-import socket
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from allhands.server.asgi import ABORT
 from allhands.server.limits import DEFAULT_LIMITS, Limits
+from allhands.server.listening import BACKLOG, Address, listener
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import AsyncIterator, Iterator
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 _WIRE_LOG: Final = logging.getLogger("allhands.server.wire")
 _WIRE_LOG.setLevel(logging.ERROR)  # a client that speaks nonsense is answered; that is not worth a line in our log
-_BACKLOG: Final = 1024
 
 
 class Stoppable(Protocol):
@@ -43,19 +41,6 @@ class Tls(Protocol):
     """Whoever has a certificate to serve with. What becomes of its context later holds for new connections."""
 
     def context(self) -> ssl.SSLContext: ...
-
-
-class Address(msgspec.Struct, frozen=True):
-    """Where the server listens."""
-
-    host: str
-    port: int
-    secure: bool
-
-    @property
-    def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
 
 
 def _guarded(limits: Limits) -> type[HttpToolsProtocol]:
@@ -142,8 +127,8 @@ class _Server(uvicorn.Server):
         self._deadline = asyncio.get_running_loop().time() + self._limits.shutdown_seconds
         for server in self.servers:
             server.close()
-        for listener in sockets or []:
-            listener.close()
+        for each in sockets or []:
+            each.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
         if self.server_state.tasks:
@@ -175,36 +160,6 @@ def _unsent_bytes(transport: asyncio.Transport) -> int:
         return 0
 
 
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def listener(host: str, port: int, *, beyond_loopback: bool = False) -> socket.socket:
-    """A socket that listens on a loopback address, or if allowed on any; port 0 takes a free one."""
-    address = "127.0.0.1" if host == "localhost" else host
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        wanted = "an address of this machine" if beyond_loopback else "a loopback address"
-        raise ValueError(f"the server listens on {wanted}, not on {host!r}") from None
-    if not parsed.is_loopback and not beyond_loopback:
-        raise ValueError(f"the server listens on a loopback address, not on {host!r}")
-    family = socket.AF_INET6 if parsed.version == 6 else socket.AF_INET
-    # asyncio turns off Nagle's delay only where the protocol is named; without that each answer waits for 40 ms.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address, port))
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
 @contextlib.asynccontextmanager
 async def serving(
     app: Stoppable,
@@ -216,7 +171,16 @@ async def serving(
     beyond_loopback: bool = False,
 ) -> AsyncIterator[Address]:
     """Serves while the context is open. Without `tls` it speaks plain HTTP."""
-    listening = listener(host, port, beyond_loopback=beyond_loopback)
+    with contextlib.closing(listener(host, port, beyond_loopback=beyond_loopback)) as listening:
+        async with serving_on(app, listening, tls, limits=limits):
+            yield Address(host, listening.getsockname()[1], tls is not None)
+
+
+@contextlib.asynccontextmanager
+async def serving_on(
+    app: Stoppable, listening: socket.socket, tls: Tls | None, *, limits: Limits = DEFAULT_LIMITS
+) -> AsyncIterator[None]:
+    """The same on a socket that somebody else has opened."""
     config = uvicorn.Config(
         app,
         http=_guarded(limits),
@@ -228,7 +192,7 @@ async def serving(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         timeout_keep_alive=limits.keep_alive_seconds,
     )
     config.load()
@@ -238,9 +202,8 @@ async def serving(
     running.add_done_callback(lambda _task: server.listening.set())
     try:
         await server.listening.wait()
-        yield Address(host, listening.getsockname()[1], tls is not None)
+        yield
     finally:
         app.stop()
         server.should_exit = True
         await running
-        listening.close()

@@ -6,7 +6,6 @@ The recorded bodies come from a stock kubectl, and from Go's own encoder over ob
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,25 +17,13 @@ from allhands.api.errors import StatusError
 from allhands.api.schema import protobuf, wire
 from allhands.api.schema.definitions import definitions, go_types
 from allhands.api.schema.shape import TypedShape
+from tests.wire_messages import RECORDED, Recorded, message, varint
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
 
 POD = "io.k8s.api.core.v1.Pod"
 CUSTOM_RESOURCE_DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
-
-
-class Recorded(msgspec.Struct):
-    name: str
-    definition: str
-    body: str
-    document: dict[str, Any]
-
-
-RECORDED = [
-    msgspec.json.decode(line, type=Recorded)
-    for line in Path(__file__).with_name("protobuf_bodies.jsonl").read_text().splitlines()
-]
 
 
 def normal(document: Manifest, definition: str) -> Manifest:
@@ -61,27 +48,6 @@ def test_a_recorded_body_is_the_document_that_json_would_carry(recorded: Recorde
 def test_every_published_message_has_a_plan() -> None:
     for definition in go_types().keys() & definitions().keys():
         assert protobuf.decode(b"", definition) == {}
-
-
-def message(*fields: tuple[int, int | bytes | str]) -> bytes:
-    """A message by hand: numbers become varints, the rest has a length."""
-    parts = []
-    for number, value in fields:
-        if isinstance(value, int):
-            parts.append(varint(number << 3) + varint(value))
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
-    return b"".join(parts)
-
-
-def varint(number: int) -> bytes:
-    number &= 2**64 - 1
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
 
 
 LEASE = "io.k8s.api.coordination.v1.Lease"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from allhands.compose.early import READ_FIRST
+from allhands.compose.early import READ_FIRST, READ_IN_PAGES
 from allhands.runtime.scheduling.watched_world import WatchedWorld
 from tests.virtual import cluster, on_virtual_time
 
@@ -14,8 +14,9 @@ HEAVY = ("numpy", "uvicorn", "allhands.core", "allhands.dialects", "allhands.ser
 
 @on_virtual_time
 async def test_nothing_is_asked_for_early_that_nobody_watches() -> None:
-    watched = {it.resource for it in WatchedWorld(cluster().objects, changed=lambda: None).informers}
-    assert set(READ_FIRST) <= watched
+    informers = WatchedWorld(cluster().objects, changed=lambda: None).informers
+    assert set(READ_FIRST) <= {it.resource for it in informers if not it.in_pages}
+    assert set(READ_IN_PAGES) <= {it.resource for it in informers if it.in_pages}
     assert len(set(READ_FIRST)) == len(READ_FIRST)
 
 

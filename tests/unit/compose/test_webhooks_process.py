@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from allhands.server.serve import Address
+    from allhands.server.listening import Address
 
 
 def test_what_the_plugins_of_a_job_have_against_it_is_told_with_its_path() -> None:

@@ -100,10 +100,10 @@ def test_every_body_comes_as_it_was(body: bytes, size: int, packs: bool, frames:
 def test_what_is_read_of_an_answer() -> None:
     answer, keeps_alive = read(ANSWERS["with words of warning"])
     assert (answer.status, answer.body, answer.warnings) == (201, BODY, ('a "b"', "c"))
-    assert (answer.is_json, answer.header("Content-TYPE"), answer.header("None")) == (True, "application/json", "")
+    assert (answer.is_spoken, answer.header("Content-TYPE"), answer.header("None")) == (True, "application/json", "")
     assert keeps_alive
     trailed, _ = read(ANSWERS["chunked with a trailer"])
-    assert (trailed.is_json, trailed.warnings) == (True, ())
+    assert (trailed.is_spoken, trailed.warnings) == (True, ())
     continued, _ = read(ANSWERS["after continue"])
     assert (continued.status, continued.header("Link"), continued.warnings) == (201, "", ())
 

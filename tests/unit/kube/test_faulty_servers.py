@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 QUICK = Settings(
     patience=Patience(first_seconds=0.001, most_seconds=0.002),
-    limits=Limits(answer_bytes=4 * 1024 * 1024, line_bytes=1024 * 1024),
+    limits=Limits(answer_bytes=4 * 1024 * 1024, event_bytes=1024 * 1024),
 )
 IN_TIME = 30.0
 

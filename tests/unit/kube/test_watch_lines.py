@@ -24,6 +24,8 @@ DOCUMENTS = st.dictionaries(
 class Answer:
     """What a response shows of itself to a watch."""
 
+    is_packed = False
+
     def __init__(self, chunks: list[bytes], end: BaseException | None = None) -> None:
         self._chunks = chunks
         self._end = end

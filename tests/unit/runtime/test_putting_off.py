@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allhands.ports import Event, Head
+from allhands.ports import Event, Head, PackedEvent
 from allhands.runtime.informer import Informer, key_of
 from tests.depth import examples
 from tests.manifests import CONFIG_MAPS
@@ -19,8 +20,8 @@ LATE = frozenset({"late", "later"})
 Told = list[tuple[str, str | None, str | None]]
 
 
-def if_late(raw: bytes) -> Head | None:
-    shown = msgspec.json.decode(raw)
+def if_late(event: Event) -> Head | None:
+    shown = msgspec.json.decode(event.raw)
     metadata = shown["metadata"]
     if shown["data"]["color"] not in LATE:
         return None
@@ -95,11 +96,28 @@ async def test_an_object_that_nobody_has_seen_and_an_old_version_are_not_put_off
 @on_virtual_time
 async def test_what_cannot_be_read_later_is_told_as_if_it_had_been_read_at_once() -> None:
     informer, _ = await told_of([])
-    informer.put_off(lambda raw: Head("default/a", "a", 3) if b"unreadable" in raw else None)
+    informer.put_off(lambda event: Head("default/a", "a", 3) if b"unreadable" in event.raw else None)
     informer._take(modified("a", "unreadable", 3))
     assert informer.get("default/a") == "red"
     informer.look_at_put_off(1)
     assert ("default/a" in informer, list(informer.problems)) == (False, ["default/a"])
+
+
+@on_virtual_time
+async def test_a_late_text_that_cannot_be_made_makes_the_informer_begin_anew() -> None:
+    informer, _ = await told_of([])
+    informer.put_off(lambda event: Head("default/a", "a", 3) if isinstance(event, PackedEvent) else None)
+
+    def unpacked(envelope: bytes) -> bytes:
+        raise msgspec.ValidationError(f"no text: {envelope!r}")
+
+    informer._take(PackedEvent("MODIFIED", b"", envelope=b"broken", unpacked=unpacked))
+    assert not informer.look_at_put_off(1)
+    assert informer.get("default/a") == "red"
+    with pytest.raises(msgspec.ValidationError, match="no text: b'broken'"):
+        informer._take(modified("a", "blue", 4))
+    informer._take(modified("a", "blue", 4))
+    assert informer.get("default/a") == "blue"
 
 
 STEPS = st.lists(

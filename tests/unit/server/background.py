@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from allhands.server.app import build_app
 from allhands.server.kubeconfig import write_kubeconfig
-from allhands.server.serve import Address, serving
+from allhands.server.listening import Address
+from allhands.server.serve import serving
 from allhands.server.tls import ServerTls, server_tls
 from allhands.store import InProcessObjects, Store
 from tests.doubles import CountingIds

@@ -15,7 +15,7 @@ import pytest
 from allhands.ports import Document, Event
 from allhands.server.app import App, build_app
 from allhands.server.limits import Limits
-from allhands.server.serve import Address, serving
+from allhands.server.serve import serving
 from allhands.server.tls import ServerTls, server_tls
 from tests.unit.server.asgi_client import TOKEN, ListedWatch, ScriptedObjects, raw, registry
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from allhands.ports import Clock
+    from allhands.server.listening import Address
 
 
 class WallClock:

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAX_DEPTH: Final = 64
-_MAGIC: Final = b"k8s\x00"
+MAGIC: Final = b"k8s\x00"
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 
 
 def decode_envelope(body: bytes) -> tuple[str, str, bytes]:
     """The apiVersion and the kind that a body names, and the message it wraps. Raises StatusError (400)."""
-    if not body.startswith(_MAGIC):
+    if not body.startswith(MAGIC):
         raise bad_request(
             "the object provided is unrecognized: provided data does not appear to be a protobuf message, "
-            f"expected prefix {list(_MAGIC)}".replace(", ", " ")
+            f"expected prefix {list(MAGIC)}".replace(", ", " ")
         )
     try:
-        envelope = wire.gather(body[len(_MAGIC) :])
+        envelope = wire.gather(body[len(MAGIC) :])
         type_meta = wire.gather(_joined(envelope.get(1, [])))
         if _text(envelope.get(3, [])):
             raise WireError("the message has a content encoding")
@@ -56,7 +56,7 @@ def decode(raw: bytes, definition: str) -> Manifest:
     """The document in a message of a published definition, without apiVersion and kind: these are in the envelope.
     Raises StatusError (400)."""
     try:
-        return _message(definition, raw, 0)
+        return decode_message(definition, raw, 0)
     except WireError as error:
         version, kind = definition.split(".")[-2:]
         raise bad_request(f"{kind} in version {go_quote(version)} cannot be handled as a {kind}: {error}") from None
@@ -71,7 +71,7 @@ class _Slot(msgspec.Struct, frozen=True):
     read: Callable[[list[Occurrence], int], Any]
 
 
-def _message(definition: str, data: bytes, depth: int) -> Manifest:
+def decode_message(definition: str, data: bytes, depth: int) -> Manifest:
     if depth > MAX_DEPTH:
         raise WireError(f"proto: messages are nested more than {MAX_DEPTH} deep")
     messages: dict[tuple[int, ...], dict[int, list[Occurrence]]] = {(): wire.gather(data)}
@@ -93,13 +93,13 @@ def _message(definition: str, data: bytes, depth: int) -> Manifest:
 def _slots(definition: str) -> tuple[_Slot, ...]:
     schemas = definitions()[definition].get("properties", {})
     return tuple(
-        _Slot(name, go.number, go.mark == "0", _reader(schemas[name], go.go_type))
+        _Slot(name, go.number, go.mark == "0", reader(schemas[name], go.go_type))
         for name, go in go_types()[definition].items()
         if go.number
     )
 
 
-def _reader(schema: dict[str, Any], go_type: str) -> Read:
+def reader(schema: dict[str, Any], go_type: str) -> Read:
     """How the values of a schema are read."""
     name = referenced(schema)
     if name is not None:
@@ -108,9 +108,9 @@ def _reader(schema: dict[str, Any], go_type: str) -> Read:
         case "array" if go_type.endswith("ExtraValue"):
             return _singular(_extra_value)
         case "array":
-            return _repeated(_reader(schema["items"], go_type.removeprefix("[]")), _is_varint(schema["items"]))
+            return _repeated(reader(schema["items"], go_type.removeprefix("[]")), _is_varint(schema["items"]))
         case "object":
-            return _map(_reader(schema["additionalProperties"], go_type.rpartition("]")[2]))
+            return _map(reader(schema["additionalProperties"], go_type.rpartition("]")[2]))
         case "integer":
             bits = 32 if schema.get("format") == "int32" else 64
             return lambda found, _depth: wire.signed(wire.expect_varint(found[-1]), bits)
@@ -160,9 +160,19 @@ def _map(read: Read) -> Read:
     return read_map
 
 
+def is_known(definition: str) -> bool:
+    """Whether messages of it can be read."""
+    return definition in go_types() and definition in definitions()
+
+
+def is_special(definition: str) -> bool:
+    """Whether it is not written in JSON as its message has it."""
+    return definition in _SPECIAL
+
+
 def _reader_of_definition(name: str) -> Callable[[bytes, int], Json]:
     special = _SPECIAL.get(name)
-    return special if special is not None else functools.partial(_message, name)
+    return special if special is not None else functools.partial(decode_message, name)
 
 
 def _extra_value(data: bytes, _depth: int) -> Json:
@@ -217,7 +227,7 @@ def _embedded_json(data: bytes, _depth: int) -> Json:
 def _schema_or_bool(data: bytes, depth: int) -> Json:
     fields = wire.gather(data)
     if 2 in fields:
-        return _message(_SCHEMA + "JSONSchemaProps", _joined(fields[2]), depth)
+        return decode_message(_SCHEMA + "JSONSchemaProps", _joined(fields[2]), depth)
     return _varint(fields.get(1, [])) != 0
 
 
@@ -225,15 +235,15 @@ def _schema_or_schemas(data: bytes, depth: int) -> Json:
     fields = wire.gather(data)
     name = _SCHEMA + "JSONSchemaProps"
     if 2 in fields:
-        return [_message(name, wire.expect_bytes(item), depth) for item in fields[2]]
-    return _message(name, _joined(fields[1]), depth) if 1 in fields else None
+        return [decode_message(name, wire.expect_bytes(item), depth) for item in fields[2]]
+    return decode_message(name, _joined(fields[1]), depth) if 1 in fields else None
 
 
 def _schema_or_names(data: bytes, depth: int) -> Json:
     fields = wire.gather(data)
     if 2 in fields:
         return [wire.text(wire.expect_bytes(item)) for item in fields[2]]
-    return _message(_SCHEMA + "JSONSchemaProps", _joined(fields[1]), depth) if 1 in fields else None
+    return decode_message(_SCHEMA + "JSONSchemaProps", _joined(fields[1]), depth) if 1 in fields else None
 
 
 _SPECIAL: Final[dict[str, Callable[[bytes, int], Json]]] = {

@@ -76,7 +76,7 @@ async def bind_what_comes(objects: KubeObjects, scheduler_name: str) -> None:
 
 async def run(path: str, scheduler_name: str, flight: int, *, watches: bool) -> None:
     """Binds all that wait, and stays, so that it can be looked at."""
-    settings = Settings(component="null-scheduler", in_flight=flight)
+    settings = Settings(component="null-scheduler", in_flight=flight, packed=frozenset({PODS}))
     async with KubeObjects(kubeconfig.load(Path(path)), settings=settings) as objects:
         if watches:
             await bind_what_comes(objects, scheduler_name)

@@ -250,6 +250,8 @@ class Executor:
         """All its binds have ended; which of them were done. What is still to be written is returned: nearly always
         nothing, and there may be a thousand a second."""
         self._measures.started(start, done)
+        if self.is_idle:
+            self._measures.settle()
         bound = sum(done)
         self.bound += bound
         group, count = start.group, len(start.binds)

@@ -2,7 +2,7 @@
 
 A bind of ours counts since it was sent. While many are being sent, what the watch shows of them is put off, unread but
 for whose it is; any other news of such a pod, and whatever others do, is looked at when it comes, and in its order.
-What is put off is looked at when the last bind has ended, or after ten seconds.
+What is put off is looked at when the last bind has ended, or after twenty seconds.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from allhands.api.schema.pod_glance import PodGlance, glance
 from allhands.model.pod import PodPhase
-from allhands.ports import Head
+from allhands.ports import Head, PackedEvent
 from allhands.runtime.informer import key_of
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
     from allhands.core.world import World
     from allhands.dialects.pods import PodRecord
+    from allhands.ports import Event
     from allhands.runtime.informer import Informer
 
 LATER_SECONDS: Final = 1.0
-MOST_LATER_SECONDS: Final = 10.0
+MOST_LATER_SECONDS: Final = 20.0
 """So long what was expected is not looked at, while there is more to come of it."""
 AT_A_TIME: Final = 100
 """So many are looked at before others have their turn."""
@@ -58,6 +60,17 @@ class _Shown(msgspec.Struct, frozen=True, gc=False):
 _shown = msgspec.json.Decoder(_Shown)
 
 
+def _glance_at_text(raw: bytes) -> PodGlance | None:
+    try:
+        shown = _shown.decode(raw)
+        version = int(shown.metadata.resource_version)
+    except ValueError:  # nor can anybody else read it, who will say so
+        return None
+    metadata, spec, status = shown.metadata, shown.spec, shown.status
+    is_deleted = metadata.deletion_timestamp is not None
+    return PodGlance(metadata.namespace, metadata.name, metadata.uid, version, spec.node_name, status.phase, is_deleted)
+
+
 class LateLooks:
     """`is_busy`: something is being bound. `is_thronged`: so much that putting off is worth it. `changed` is called
     when all has been looked at."""
@@ -87,21 +100,17 @@ class LateLooks:
             self._since = loop.time()
             self._timer = loop.call_later(LATER_SECONDS, self._look)
 
-    def _own_bind(self, raw: bytes) -> Head | None:
+    def _own_bind(self, event: Event) -> Head | None:
         """Whose it is, if it shows a bind that was sent, and nothing else is known of the pod since."""
         if not self._is_thronged() or self._pods.count_put_off >= MOST_PUT_OFF:
             return None
-        try:
-            shown = _shown.decode(raw)
-        except msgspec.MsgspecError:
+        shown = glance(event.envelope) if isinstance(event, PackedEvent) else _glance_at_text(event.raw)
+        if shown is None or not shown.node or self._world.assumed_node(shown.uid) != shown.node:
             return None
-        metadata, node = shown.metadata, shown.spec.node_name
-        if not node or self._world.assumed_node(metadata.uid) != node:
-            return None
-        if shown.status.phase != PENDING or metadata.deletion_timestamp is not None:
+        if shown.phase != PENDING or shown.is_deleted:
             return None
         self.note()
-        return Head(key_of(metadata.namespace, metadata.name), metadata.uid, int(metadata.resource_version))
+        return Head(key_of(shown.namespace, shown.name), shown.uid, shown.version)
 
     def _look(self) -> None:
         """As long as thousands are being bound, counting them anew every second would cost more than it shows."""

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from allhands.runtime.scheduling.watched_world import WatchedWorld
 
 
+_ATTEMPT_SECONDS: Final = (
+    "scheduler_podgroup_scheduling_attempt_duration_seconds",
+    "scheduler_scheduling_attempt_duration_seconds",
+)
+"""By groups, and by their pods."""
+
+
 class Attempt(NamedTuple):
     """A start on its way: since when, and when its group was told that it would start, if this is its first."""
 
@@ -32,25 +39,16 @@ class Attempt(NamedTuple):
     created_seconds: int | None = None
 
 
-MOST_HELD: Final = 512
-"""So many starts are counted together at most."""
+MOST_HELD: Final = 1 << 14
+"""So many pods of starts that went well wait at most to be counted."""
 
 
-class _Starts:
-    """Starts that went well at the first attempt, to be counted together: there may be a thousand a second."""
+class _Ended(NamedTuple):
+    """A start that went well at the first attempt, by the loop's time."""
 
-    __slots__ = ("groups_waited", "pods", "seconds", "seconds_of_many", "waited")
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        """From the cycle to the last bind, of starts of one pod."""
-        self.seconds_of_many: list[tuple[float, int]] = []
-        """The same of others, with how many pods."""
-        self.waited: list[float] = []
-        """Each pod, from its creation."""
-        self.groups_waited: list[float] = []
-        """In milliseconds."""
-        self.pods = 0
+    start: Start
+    attempt: Attempt
+    at: float
 
 
 class SchedulingMeasures:
@@ -70,7 +68,9 @@ class SchedulingMeasures:
         """Group -> how often it could not be bound."""
         self._attempts: dict[str, Attempt] = {}
         """Groups whose start is on its way."""
-        self._starts = _Starts()
+        self._ended: list[_Ended] = []
+        """To be counted together, once there is time: there may be a thousand a second, and others wait to be bound."""
+        self._ended_pods = 0
         self._snapshot: Snapshot | None = None
         self.paused: Container[str] = ()
         metrics.refresh_with("scheduler", self._refresh)
@@ -143,14 +143,18 @@ class SchedulingMeasures:
 
     def started(self, start: Start, done: Sequence[bool]) -> None:
         """Which of its binds were done."""
-        if (attempt := self._attempts.pop(start.group, None)) is None:
+        group = start.group
+        if (attempt := self._attempts.pop(group, None)) is None:
+            return
+        if attempt.expected_seconds is None and group not in self._failures and all(done):  # as nearly every one does
+            self._ended.append(_Ended(start, attempt, asyncio.get_running_loop().time()))
+            self._ended_pods += len(done)
+            if self._ended_pods >= MOST_HELD:
+                self.settle()
             return
         metrics, seconds = self._metrics, self._since(attempt)
-        attempts = self._failures.pop(start.group, 0) + 1
+        attempts = self._failures.pop(group, 0) + 1
         bound = sum(done)
-        if attempts == 1 and bound == len(start.binds) and attempt.expected_seconds is None:
-            self._started_well(start, attempt, seconds)
-            return
         failed = len(start.binds) - bound
         metrics.count("allhands_binds_total", bound, result="bound")
         self._attempted("error" if failed else "scheduled", len(start.binds), seconds)
@@ -174,44 +178,41 @@ class SchedulingMeasures:
             direction = "late" if error >= 0 else "early"
             metrics.observe("allhands_expected_start_error_seconds", abs(error), direction=direction)
 
-    def _started_well(self, start: Start, attempt: Attempt, seconds: float) -> None:
-        """As nearly every start does."""
-        starts, pods = self._starts, len(start.binds)
-        self._metrics.count("allhands_binds_total", pods, result="bound")
-        if pods == 1:
-            starts.seconds.append(seconds)
-        else:
-            starts.seconds_of_many.append((seconds, pods))
-        starts.pods += pods
-        now = self._clock.now().timestamp()
-        for bind in start.binds:
-            if (record := self._watched.pods.get(bind.pod)) is not None:
-                starts.waited.append(max(0.0, now - record.pod.created_at_seconds))
-        if attempt.created_seconds is not None:
-            starts.groups_waited.append(max(0.0, now - attempt.created_seconds) * 1000)
-        if starts.pods >= MOST_HELD:
-            self._count_starts()
-
-    def _count_starts(self) -> None:
-        starts, self._starts = self._starts, _Starts()
-        metrics, labels = self._metrics, {"result": "scheduled", "profile": self._profile}
-        if not starts.pods:
+    def settle(self) -> None:
+        """Counts what went well; to be called when nothing else is to be done."""
+        if not self._ended:
             return
-        groups = len(starts.seconds) + len(starts.seconds_of_many)
-        metrics.count("scheduler_podgroup_schedule_attempts_total", groups, **labels)
-        metrics.count("scheduler_schedule_attempts_total", starts.pods, **labels)
-        for name in (
-            "scheduler_podgroup_scheduling_attempt_duration_seconds",
-            "scheduler_scheduling_attempt_duration_seconds",
-        ):
-            metrics.observe_all(name, starts.seconds, **labels)
-        for seconds, pods in starts.seconds_of_many:
-            metrics.observe("scheduler_podgroup_scheduling_attempt_duration_seconds", seconds, **labels)
-            metrics.observe("scheduler_scheduling_attempt_duration_seconds", seconds, pods, **labels)
-        metrics.observe_all("scheduler_pod_scheduling_sli_duration_seconds", starts.waited, attempts="1")
-        if starts.waited:
-            metrics.observe("scheduler_pod_scheduling_attempts", 1, len(starts.waited))
-        metrics.observe_all("volcano_e2e_job_scheduling_latency_milliseconds", starts.groups_waited)
+        ended, pods, self._ended, self._ended_pods = self._ended, self._ended_pods, [], 0
+        metrics, labels = self._metrics, {"result": "scheduled", "profile": self._profile}
+        metrics.count("allhands_binds_total", pods, result="bound")
+        metrics.count("scheduler_podgroup_schedule_attempts_total", len(ended), **labels)
+        metrics.count("scheduler_schedule_attempts_total", pods, **labels)
+        alone = [at - attempt.began_at for start, attempt, at in ended if len(start.binds) == 1]
+        for name in _ATTEMPT_SECONDS:
+            metrics.observe_all(name, alone, **labels)
+        for start, attempt, at in ended:
+            if len(start.binds) != 1:
+                for name, times in zip(_ATTEMPT_SECONDS, (1, len(start.binds)), strict=True):
+                    metrics.observe(name, at - attempt.began_at, times, **labels)
+        now = self._clock.now().timestamp() - asyncio.get_running_loop().time()
+        seen = self._watched.pods.get
+        waited = [
+            max(0.0, now + at - record.pod.created_at_seconds)
+            for start, _, at in ended
+            for bind in start.binds
+            if (record := seen(bind.pod)) is not None
+        ]
+        metrics.observe_all("scheduler_pod_scheduling_sli_duration_seconds", waited, attempts="1")
+        if waited:
+            metrics.observe("scheduler_pod_scheduling_attempts", 1, len(waited))
+        metrics.observe_all(
+            "volcano_e2e_job_scheduling_latency_milliseconds",
+            [
+                max(0.0, now + at - attempt.created_seconds) * 1000
+                for _, attempt, at in ended
+                if attempt.created_seconds is not None
+            ],
+        )
 
     def evicted(self, evict: Evict) -> None:
         self._metrics.count("allhands_evictions_total", reason=evict.why.reason.value)
@@ -234,7 +235,7 @@ class SchedulingMeasures:
     # -- what there is
 
     def _refresh(self) -> None:
-        self._count_starts()
+        self.settle()
         if self._snapshot is None:
             return
         metrics, snapshot = self._metrics, self._snapshot

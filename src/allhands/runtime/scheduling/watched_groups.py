@@ -25,7 +25,8 @@ _OF_POD: Final = f"/{POD_PREFIX}"
 class WatchedGroups:
     def __init__(self, objects: Objects) -> None:
         self._by_prefix: dict[str, Informer[GroupRecord]] = {
-            kind.prefix: Informer(objects, kind.resource, kind.read, optional=True) for kind in GROUP_KINDS
+            kind.prefix: Informer(objects, kind.resource, kind.read, optional=True, in_pages=True)
+            for kind in GROUP_KINDS
         }
         self._kinds = {kind.prefix: kind for kind in GROUP_KINDS}
 

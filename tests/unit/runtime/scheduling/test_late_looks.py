@@ -6,14 +6,17 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 
 from allhands.core.world import World
 from allhands.dialects.pods import read_pod
-from allhands.ports import Event, Head
+from allhands.kube.messages import Messages
+from allhands.ports import Event, Head, PackedEvent
 from allhands.runtime.scheduling.late_looks import AT_A_TIME, LATER_SECONDS, MOST_LATER_SECONDS, LateLooks
 from allhands.runtime.scheduling.watched_pods import watched_pods
 from tests.unit.runtime.test_informer_reading import Shown
 from tests.virtual import on_virtual_time
+from tests.wire_messages import message
 
 
 def pod(number: int, version: int, node: str = "", phase: str = "Pending", **metadata: Any) -> bytes:
@@ -22,8 +25,24 @@ def pod(number: int, version: int, node: str = "", phase: str = "Pending", **met
     return msgspec.json.encode({"metadata": names | metadata, "spec": spec, "status": {"phase": phase}})
 
 
+def packed(raw: bytes) -> PackedEvent:
+    """The same change, in protobuf."""
+    document = msgspec.json.decode(raw)
+    metadata, spec = document["metadata"], document["spec"]
+    names = [(1, metadata["name"]), (3, metadata["namespace"]), (5, metadata["uid"]), (6, metadata["resourceVersion"])]
+    deletion = [(9, message((1, 1767225600), (2, 0)))] if "deletionTimestamp" in metadata else []
+    node = [(10, spec["nodeName"])] if "nodeName" in spec else []
+    parts = ((1, message(*names, *deletion)), (2, message((2, message((1, "main"))), *node)))
+    data = message(*parts, (3, message((1, document["status"]["phase"]))))
+    kind = message((1, "v1"), (2, "Pod"))
+    envelope = b"k8s\0" + message((1, kind), (2, data), (3, ""), (4, ""))
+    return PackedEvent("MODIFIED", b"", envelope=envelope, unpacked=Messages().object)
+
+
 class Watched:
     """So many pods that wait, and binds of all of them to "there" that have been sent."""
+
+    packs = False
 
     def __init__(self, count: int = 1) -> None:
         self.busy = True
@@ -47,7 +66,8 @@ class Watched:
         self.changes += 1
 
     def show(self, raw: bytes, kind: str = "MODIFIED") -> None:
-        self.pods._take(Event(kind, raw))  # type: ignore[arg-type]
+        is_packed = self.packs and kind == "MODIFIED"
+        self.pods._take(packed(raw) if is_packed else Event(kind, raw))  # type: ignore[arg-type]
 
     def is_put_off(self, raw: bytes) -> bool:
         before = self.pods.count_put_off
@@ -59,10 +79,16 @@ class Watched:
         return "" if record is None else record.pod.node_name
 
 
+@pytest.fixture(params=[False, True], ids=["as text", "packed"], autouse=True)
+def _packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "packs", request.param)
+
+
 @on_virtual_time
 async def test_a_bind_of_ours_is_put_off_while_many_are_bound() -> None:
     watched = Watched()
-    assert watched.looks._own_bind(pod(0, 2, "there")) == Head("default/p0", "u0", 2)
+    assert watched.looks._own_bind(Event("MODIFIED", pod(0, 2, "there"))) == Head("default/p0", "u0", 2)
+    assert watched.looks._own_bind(packed(pod(0, 2, "there"))) == Head("default/p0", "u0", 2)
     assert watched.is_put_off(pod(0, 2, "there"))
     assert watched.node() == ""
     watched = Watched()
