@@ -289,6 +289,17 @@ class VolcanoJobWorld:
         self.job["metadata"]["resourceVersion"] = self._next_version()
         self.job["metadata"]["generation"] += 1
 
+    def annotate(self, **annotations: str | None) -> None:
+        self._change_metadata(annotations=annotations)
+
+    def label(self, **labels: str | None) -> None:
+        self._change_metadata(labels=labels)
+
+    def _change_metadata(self, **metadata: Any) -> None:
+        assert self.job is not None
+        self.job = merged_value(self.job, {"metadata": metadata})
+        self.job["metadata"]["resourceVersion"] = self._next_version()
+
     def order(self, action: str, **more: Any) -> None:
         """A command for the Job."""
         self._uids += 1

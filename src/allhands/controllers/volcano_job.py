@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from allhands.api.volcano.job_status import JobPhase
 from allhands.controllers.gathering import COUNT_SECONDS, count_seconds, gather_seconds
+from allhands.controllers.left_alone import LeftAlone
 from allhands.lifecycle.command import COMMANDS, CommandDocument, decode_command
 from allhands.lifecycle.instructions import NOTHING_TO_DO, Outcome
 from allhands.lifecycle.volcano_job import (
@@ -67,6 +68,7 @@ class VolcanoJobController:
         `new_keys`: makes a pair of keys, for plugins that need one. `gathers`: whether changes are gathered.
         `pods`: by what pods are followed, if not by `objects`."""
         self._scheduler_names = tuple(scheduler_names)
+        self._left_alone = LeftAlone(self._scheduler_names)
         self._new_keys = new_keys
         self._gathers = gathers
         self._jobs: Informer[JobDocument] = Informer(objects, JOBS, decode_job, optional=True)
@@ -108,8 +110,10 @@ class VolcanoJobController:
         if key.startswith(COMMAND):
             return self._reconcile_stray(key.removeprefix(COMMAND), now_seconds)
         job = self._jobs.get(key)
-        if job is None or not self._is_ours(job):
+        if job is None:
             return NOTHING_TO_DO
+        if not self._is_ours(job):
+            return self._left_alone.see(job, now_seconds)
         meta = job.metadata
         pods = [it for it in self._pods.by("job", key) if it.owner_uid == meta.uid]
         self._sizes[key] = len(pods)

@@ -1,9 +1,9 @@
 """HyperNodes (`topology.volcano.sh/v1alpha1`) as domains of one tree: which nodes are close, as their owner wrote it.
 
 A HyperNode that makes no sense is left out with a reason and disables only itself; those inside it stand alone. So is
-one that names a member whose tier is not below its own. One that two others claim is told so by the core, which sets
-it aside. As in Volcano, all nodes together are one domain
-above the highest tier, so that a group may be allowed to span everything.
+one that names a member whose tier is not below its own, and of two in one tier that share a node the one that was made
+later. One that two others claim is told so by the core, which sets it aside. As in Volcano, all nodes together are one
+domain above the highest tier, so that a group may be allowed to span everything.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     members: tuple[_Member, ...] | None = None
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
+    creation_timestamp: str | None = None
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -84,6 +85,8 @@ class HyperNodeRecord(msgspec.Struct, frozen=True):
     tier_name: str = ""
     members: tuple[MemberRule, ...] = ()
     problem: str = ""
+    created: str = ""
+    """When it was made, as the API writes it; who cannot say so was always there."""
 
     @property
     def looks_at_labels(self) -> bool:
@@ -115,7 +118,9 @@ def read_hyper_node(raw: bytes) -> HyperNodeRecord:
     name, spec = document.metadata.name, document.spec
     if faults := hyper_node_errors(msgspec.json.decode(raw)):
         return HyperNodeRecord(name, spec.tier, spec.tier_name, problem=str(faults[0]))
-    return HyperNodeRecord(name, spec.tier, spec.tier_name, tuple(_rule(member) for member in spec.members or ()))
+    members = tuple(_rule(member) for member in spec.members or ())
+    created = document.metadata.creation_timestamp or ""
+    return HyperNodeRecord(name, spec.tier, spec.tier_name, members, created=created)
 
 
 def _rule(member: _Member) -> MemberRule:
@@ -140,10 +145,13 @@ def hyper_tree(records: Iterable[HyperNodeRecord], nodes: Iterable[Node]) -> Hyp
         return HyperTree((), problems)
     by_name = {it.name: it for it in nodes}
     names = sorted(by_name)
+    homes = {it.name: tuple(_found(it, by_name, names)) for it in sound.values()}
+    shared = _sharing_problems(sound.values(), homes)
+    problems |= shared
+    sound = {name: it for name, it in sound.items() if name not in shared}
+    homes = {name: home for name, home in homes.items() if name not in shared}
     parents: dict[str, list[str]] = {}
-    homes: dict[str, tuple[str, ...]] = {}
     for it in sound.values():
-        homes[it.name] = tuple(_found(it, by_name, names))
         for child in _children(it, sound):
             parents.setdefault(child, []).append(it.name)
     inside = {name for home in homes.values() for name in home}
@@ -172,6 +180,25 @@ def _tier_problem(record: HyperNodeRecord, others: Mapping[str, HyperNodeRecord]
                 "the tier of a HyperNode must be above those of its members"
             )
     return ""
+
+
+def _sharing_problems(records: Iterable[HyperNodeRecord], homes: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Two of one tier cannot lie in each other, so a node in both would be in neither. Who was there first stays."""
+    problems: dict[str, str] = {}
+    taken: dict[tuple[int, str], str] = {}
+    for record in sorted(records, key=lambda it: (it.created, it.name)):
+        home = homes[record.name]
+        shared = [name for name in home if (record.tier, name) in taken]
+        if not shared:
+            taken |= {(record.tier, name): record.name for name in home}
+            continue
+        other = taken[record.tier, shared[0]]
+        one, many = f'its node "{shared[0]}" is', f'{len(shared)} of its nodes, such as "{shared[0]}", are'
+        problems[record.name] = (
+            f'{one if len(shared) == 1 else many} in "{other}" already, which has tier '
+            f"{record.tier} too and goes first (by age, then by name): a node may be in one HyperNode of a tier"
+        )
+    return problems
 
 
 def _found(record: HyperNodeRecord, by_name: Mapping[str, Node], names: list[str]) -> list[str]:

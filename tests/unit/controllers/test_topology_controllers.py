@@ -53,14 +53,30 @@ async def test_a_hyper_node_counts_the_nodes_of_those_below_each_once() -> None:
     world = await _world()
     await _hyper_node(world, "leaf-a", 1, _regex("Node", "^n[01]$"))
     labelled = {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"half": "0"}}}}
+    await world.patch(NODES, "n0", {"metadata": {"labels": {"half": "1"}}}, "")
     await _hyper_node(world, "leaf-b", 1, labelled)
     await _hyper_node(world, "spine", 2, _regex("HyperNode", "^leaf-"), _exact("Node", "n0"))
     await _settle(world)
     assert [(await _said(world, it))[:2] for it in ("leaf-a", "leaf-b", "spine")] == [
         (2, "True"),
-        (2, "True"),
+        (1, "True"),
         (3, "True"),
     ]
+
+
+async def test_of_two_that_share_a_node_the_later_one_is_told_so_until_they_do_not() -> None:
+    world = await _world()
+    await _hyper_node(world, "leaf-b", 1, _regex("Node", "^n[01]$"))
+    world.clock.advance(2)
+    await _hyper_node(world, "leaf-a", 1, _regex("Node", "^n[12]$"))
+    await _settle(world)
+    assert (await _said(world, "leaf-b"))[:2] == (2, "True")
+    _, status, message = await _said(world, "leaf-a")
+    assert status == "False"
+    assert message.startswith('its node "n1" is in "leaf-b" already')
+    await world.objects.delete(NODES, "n1", "")
+    await _settle(world)
+    assert (await _said(world, "leaf-a"))[:2] == (1, "True")
 
 
 async def test_one_that_two_others_claim_is_told_so_and_the_others_are_fine() -> None:

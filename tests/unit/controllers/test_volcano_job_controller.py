@@ -18,6 +18,8 @@ from tests.volcano_cases import define
 from tests.volcano_jobs import command, job, policy, task
 
 if TYPE_CHECKING:
+    import pytest
+
     from allhands.api.document import Manifest
 
 
@@ -52,6 +54,47 @@ async def test_a_job_that_somebody_else_places_is_somebody_elses() -> None:
     assert not world.all(POD_GROUPS)
     await settle(world)
     assert status(world)["state"]["phase"] == "Pending"
+
+
+async def test_jobs_that_nobody_leads_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = await a_world()
+    names = ("allhands", "other")
+    for name in ("a", "b", "c"):
+        await world.create(JOBS, job(name, task("worker", 1), schedulerName="volcano"))
+    await settle(world, scheduler_names=names, seconds=20.0)
+    assert not caplog.messages, "somebody else may only be slow"
+    await settle(world, scheduler_names=names, seconds=40.0)
+    (told,) = caplog.messages
+    assert told == (
+        "Volcano Jobs with schedulerName 'volcano', such as default/a, are left alone and nobody else leads them: "
+        "these controllers lead those of 'allhands', 'other'. Start them, and the scheduler, with --scheduler-name "
+        "volcano too; or write one of those names into the Jobs"
+    )
+    assert not world.all(POD_GROUPS)
+
+
+async def test_of_jobs_that_somebody_else_leads_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = await a_world()
+    await world.create(JOBS, job("theirs", task("worker", 1), schedulerName="volcano"))
+    state = {"phase": "Running", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await world.objects.patch(JOBS, "theirs", "merge", {"status": {"state": state}}, "default", subresource="status")
+    await settle(world, scheduler_names=("allhands",), seconds=100.0)
+    assert not caplog.messages
+
+
+async def test_what_is_added_to_a_job_later_is_handed_on_to_its_group() -> None:
+    world = await a_world()
+    await world.create(JOBS, job("train", task("worker", 1)))
+    await settle(world)
+    patch = {"metadata": {"annotations": {"volcano.sh/preemptable": "true"}, "labels": {"team": "a"}}}
+    await world.objects.patch(JOBS, "train", "merge", patch, "default")
+    await settle(world)
+    (group,) = world.all(POD_GROUPS)
+    assert group["metadata"]["annotations"]["volcano.sh/preemptable"] == "true"
+    assert group["metadata"]["labels"]["team"] == "a"
+    version = group["metadata"]["resourceVersion"]
+    await settle(world)
+    assert world.all(POD_GROUPS)[0]["metadata"]["resourceVersion"] == version
 
 
 async def test_pods_of_a_job_that_leaves_it_open_are_placed_by_the_first_of_our_names() -> None:

@@ -30,9 +30,12 @@ def member(kind: str = "Node", **ways: Any) -> dict[str, Any]:
     return {"type": kind, "selector": {words[way]: {fields[way]: value} for way, value in ways.items()}}
 
 
-def hyper(name: str, tier: int, *members: dict[str, Any], tier_name: str = "") -> HyperNodeRecord:
+def hyper(
+    name: str, tier: int, *members: dict[str, Any], tier_name: str = "", created: str | None = None
+) -> HyperNodeRecord:
     spec = {"tier": tier, "tierName": tier_name, "members": list(members)}
-    return read_hyper_node(json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+    metadata = {"name": name, "creationTimestamp": created}
+    return read_hyper_node(json.dumps({"metadata": metadata, "spec": spec}).encode())
 
 
 NODES = [node(f"n{index}", rack=f"r{index // 2}") for index in range(6)]
@@ -123,6 +126,41 @@ def test_one_that_claims_what_is_not_below_it_disables_only_itself(tier: int) ->
         "the tier of a HyperNode must be above those of its members"
     }
     assert tree.domains == hyper_tree([*LEAVES, SPINE], NODES).domains
+
+
+@pytest.mark.parametrize(
+    ("created", "later"),
+    [(("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"), "b"), (("2026-01-02T00:00:00Z", "2026-01-01T00:00:01Z"), "a")],
+    ids=["made after", "made before"],
+)
+def test_of_two_in_one_tier_that_share_a_node_the_later_one_is_broken(created: tuple[str, str], later: str) -> None:
+    pair = [
+        hyper("a", 1, member(regex="^n[012]$"), created=created[0]),
+        hyper("b", 1, member(regex="^n[123]$"), created=created[1]),
+    ]
+    above = hyper("above", 2, member("HyperNode", regex="^[ab]$"), member(exact="n5"))
+    tree = hyper_tree([*pair, above], NODES)
+    other = "ba"["ba".index(later) - 1]
+    assert tree.problems == {
+        later: f'2 of its nodes, such as "n1", are in "{other}" already, which has tier 1 too and goes first '
+        "(by age, then by name): a node may be in one HyperNode of a tier"
+    }
+    kept = [it for it in pair if it.name == other]
+    assert tree.domains == hyper_tree([*kept, above], NODES).domains
+    assert not sound_domains(tree.domains).set_aside
+
+
+def test_who_is_broken_himself_breaks_nobody_by_what_he_shares() -> None:
+    chain = [hyper("a", 1, member(regex="^n[01]$")), hyper("b", 1, member(regex="^n[12]$"))]
+    tree = hyper_tree([*chain, hyper("c", 1, member(regex="^n[23]$"))], NODES)
+    assert set(tree.problems) == {"b"}
+    assert "1 of its nodes" not in tree.problems["b"]
+    assert tree.problems["b"].startswith('its node "n1" is in "a" already, which has tier 1 too')
+
+
+def test_a_node_may_be_in_one_of_each_tier() -> None:
+    tree = hyper_tree([*LEAVES, SPINE, hyper("hall", 3, member("HyperNode", exact="spine"), member(exact="n0"))], NODES)
+    assert not tree.problems
 
 
 def test_a_pattern_means_those_below_only() -> None:

@@ -1,4 +1,4 @@
-"""The PodGroup of a Job: what it says at first, and what has to be said when the Job is scaled.
+"""The PodGroup of a Job: what it says at first, and what has to be said when the Job is scaled or says more.
 
 It must never ask for more together than can exist together: tasks that wait for others are sub-groups of their own
 (`stages`). Fields that others may set are left alone.
@@ -43,15 +43,10 @@ NOT_COPIED: Final = ("kubectl.kubernetes.io/last-applied-configuration", "allhan
 
 def new_group(job: JobDocument, tasks: Tasks, version: int) -> Create:
     meta = job.metadata
-    annotations = {name: text for name, text in (meta.annotations or {}).items() if name not in NOT_COPIED}
-    estimate = duration_seconds(job.spec.running_estimate)
-    if estimate:
-        annotations.setdefault(EXPECTED_DURATION, f"{math.ceil(estimate)}s")
-    annotations |= _notes(job, tasks, version)
     metadata: Manifest = {
         "name": group_name(meta.name, meta.uid),
         "namespace": meta.namespace,
-        "annotations": annotations,
+        "annotations": _annotations(job, tasks, version),
         "ownerReferences": [owner_reference(API_VERSION, KIND, meta)],
     }
     if meta.labels:
@@ -66,23 +61,40 @@ def new_group(job: JobDocument, tasks: Tasks, version: int) -> Create:
 
 
 def group_update(job: JobDocument, tasks: Tasks, group: PodGroup, version: int) -> Patch | None:
-    """What it has to be told, None if it says all."""
+    """What it has to be told, None if it says all. Annotations and labels that the Job got or changed are handed on, so
+    that what users add to it counts; one that the Job lost stays, since it may be somebody else's."""
     wanted = _spec(job, tasks)
     # A server that knows fields we do not know may have filled them in.
     spec = merge_patch({name: group.spec.get(name) for name in _FIELDS}, {name: wanted.get(name) for name in _FIELDS})
-    told = _notes(job, tasks, version).items()
-    notes = {name: text for name, text in told if group.metadata.annotation(name) != text}
-    if not spec and not notes:
+    metadata = group.metadata
+    notes = _different(_annotations(job, tasks, version), metadata.annotations)
+    labels = _different(job.metadata.labels, metadata.labels)
+    if not spec and not notes and not labels:
         return None
-    patch: Manifest = {"metadata": {"uid": group.metadata.uid}}
+    patch: Manifest = {"metadata": {"uid": metadata.uid}}
     if notes:
         patch["metadata"]["annotations"] = notes
+    if labels:
+        patch["metadata"]["labels"] = labels
     if spec:
         patch["spec"] = spec
-    return Patch(POD_GROUPS, group.metadata.namespace, group.metadata.name, patch)
+    return Patch(POD_GROUPS, metadata.namespace, metadata.name, patch)
+
+
+def _different(wanted: dict[str, str] | None, present: dict[str, str] | None) -> dict[str, str]:
+    present = present or {}
+    return {name: text for name, text in (wanted or {}).items() if present.get(name) != text}
 
 
 _FIELDS: Final = ("minMember", "minTaskMember", "minResources", "priorityClassName", "subGroupPolicy")
+
+
+def _annotations(job: JobDocument, tasks: Tasks, version: int) -> dict[str, str]:
+    annotations = {name: text for name, text in (job.metadata.annotations or {}).items() if name not in NOT_COPIED}
+    estimate = duration_seconds(job.spec.running_estimate)
+    if estimate:
+        annotations.setdefault(EXPECTED_DURATION, f"{math.ceil(estimate)}s")
+    return annotations | _notes(job, tasks, version)
 
 
 def _notes(job: JobDocument, tasks: Tasks, version: int) -> dict[str, str]:

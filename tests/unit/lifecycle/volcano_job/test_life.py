@@ -498,3 +498,26 @@ def test_the_job_of_a_flow_stays_until_the_flow_has_seen_its_end() -> None:
     assert world.job is not None
     world.advance(FLOW_SECONDS)
     assert world.job is None
+
+
+def test_what_a_job_says_later_is_handed_on_to_its_group() -> None:
+    world = VolcanoJobWorld(task("worker", 1), runningEstimate="1h")
+    world.settle()
+    assert world.group is not None
+    world.group["metadata"]["annotations"]["somebody/else"] = "theirs"
+    world.annotate(**{"volcano.sh/preemptable": "true", "kubectl.kubernetes.io/last-applied-configuration": "{}"})
+    world.label(team="a")
+    world.settle()
+    metadata = world.group["metadata"]
+    assert metadata["annotations"]["volcano.sh/preemptable"] == "true"
+    assert metadata["annotations"]["allhands.dev/expected-duration"] == "3600s"
+    assert metadata["annotations"]["somebody/else"] == "theirs"
+    assert "kubectl.kubernetes.io/last-applied-configuration" not in metadata["annotations"]
+    assert metadata["labels"]["team"] == "a"
+    world.annotate(**{"allhands.dev/expected-duration": "10m", "volcano.sh/preemptable": None})
+    world.settle()
+    assert metadata["annotations"] is not world.group["metadata"]["annotations"]
+    annotations = world.group["metadata"]["annotations"]
+    assert annotations["allhands.dev/expected-duration"] == "10m"
+    assert annotations["volcano.sh/preemptable"] == "true", "one that is taken away may be somebody else's by now"
+    assert world.look().instructions == ()
