@@ -19,6 +19,7 @@ from tests.unit.server.asgi_client import TOKEN, Client, Reply
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from allhands.agents.usage import Usages
     from allhands.server.access.audit import Audit
 
 API = "/apis/rbac.authorization.k8s.io/v1"
@@ -27,7 +28,15 @@ API = "/apis/rbac.authorization.k8s.io/v1"
 class AccessFace:
     """`ask` asks as one of the people, or as the administrator."""
 
-    def __init__(self, folder: Path, *, rbac: bool = True, audit: Audit | None = None, **store: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rbac: bool = True,
+        audit: Audit | None = None,
+        usages: Usages | None = None,
+        **store: Any,
+    ) -> None:
         self.clock = ManualClock()
         self.store = Store(self.clock, CountingIds(), **store)
         self.objects = InProcessObjects(self.store)
@@ -38,7 +47,9 @@ class AccessFace:
         if rbac:
             self.store.check_submitter = SubmitterRights(self.store, roles)
         gate = Gate(TOKEN, TokensOfPeople(people_file(folder)), self.accounts, roles if rbac else None)
-        app = build_app(self.objects, self.store.kinds, token=TOKEN, clock=self.clock, gate=gate, audit=audit)
+        app = build_app(
+            self.objects, self.store.kinds, token=TOKEN, clock=self.clock, gate=gate, audit=audit, usages=usages
+        )
         self.client = Client(app)
 
     async def begin(self, *people: str) -> None:

@@ -1,4 +1,5 @@
-"""Removes from an answer what no two servers can have in common: times, uids, versions, random names and tokens.
+"""Removes from an answer what no two servers can have in common: times, uids, versions, random names and tokens, and
+the addresses and node ports that services were given without asking.
 
 Each is replaced by a placeholder that keeps what can be compared: the second uid seen is `<uid 2>` on both sides, and
 an object that did not change keeps its `<version 1>`. NOTHING else is removed here; every further difference that we
@@ -36,8 +37,8 @@ EXCEPTIONS: Final = (
     Exemption("/version", "goVersion", "ours is not written in Go"),
     Exemption("/version", "compiler", "ours is not written in Go"),
     Exemption("/version", "platform", "another machine"),
-    Exemption("/api", "subresources", "ours serves fewer parts of pods, see below"),
     Exemption("/api", "serverAddressByClientCIDRs", "the address of the server itself"),
+    Exemption("/api/v1/namespaces/default/services/kubernetes", "targetPort", "the port of the server itself"),
 )
 
 READ_AS_EQUAL: Final = (
@@ -72,6 +73,11 @@ _VERSIONS_IN_TEXT = (
 )
 _GENERATED_SUFFIX_CHARS = 5
 _RECENT = datetime.timedelta(days=1)
+_GIVEN_ADDRESS = re.compile(r"\b172\.20\.(?!0\.)\d{1,3}\.\d{1,3}\b")
+"""Those below are given only to who asks for them, and so is the first part of the range of node ports."""
+_GIVEN_PORTS = range(30086, 32768)
+_SHOWN_PORT = re.compile(r"(?<=:)\d{5}(?=/(?:TCP|UDP|SCTP))")
+_PORT_FIELDS = ("nodePort", "healthCheckNodePort")
 
 
 class Normaliser:
@@ -82,6 +88,8 @@ class Normaliser:
         self._uids: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
+        self._ports: dict[int, str] = {}
         self._columns: list[Any] = []
 
     def __call__(self, body: Any, request_path: str) -> Any:
@@ -120,6 +128,8 @@ class Normaliser:
             return self._versions.setdefault(value, f"<version {len(self._versions) + 1}>")
         if key == "managedFields" and isinstance(value, list):
             value = sorted(value, key=_owner)
+        if key in _PORT_FIELDS and isinstance(value, int):
+            return self._port(value)
         if key == "continue" and isinstance(value, str) and value:
             return "<continue>"
         return self._value(value, path, skipped)
@@ -136,6 +146,10 @@ class Normaliser:
             text = text.replace(name, placeholder)
         text = _UID.sub(lambda found: self._uids.setdefault(found[0], f"<uid {len(self._uids) + 1}>"), text)
         text = _TIME.sub(self._time, text)
+        text = _GIVEN_ADDRESS.sub(
+            lambda found: self._addresses.setdefault(found[0], f"<address {len(self._addresses) + 1}>"), text
+        )
+        text = _SHOWN_PORT.sub(lambda found: str(self._port(int(found[0]))), text)
         text = _SIGNED_TOKEN.sub("<signed token>", text)
         for pattern in _VERSIONS_IN_TEXT:
             text = pattern.sub(r"\1<version>\3", text)
@@ -143,6 +157,11 @@ class Normaliser:
         text = _SHOWN_LINES.sub("", text)
         text = _SHOWN_TEMPLATE.sub(r"\1Invalid value: <template>: field is immutable", text)
         return _without_field_owners(text) if "managedFields" in text else text
+
+    def _port(self, number: int) -> int | str:
+        if number not in _GIVEN_PORTS:
+            return number
+        return self._ports.setdefault(number, f"<node port {len(self._ports) + 1}>")
 
     def _time(self, found: re.Match[str]) -> str:
         """Only times that the server just took from its clock; a time that the request carried is compared."""

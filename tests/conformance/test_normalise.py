@@ -159,3 +159,34 @@ def test_picking_keeps_the_named_items_of_every_list_it_walks() -> None:
     assert picked(body, Pick("items.*.resources", "n", ["a"])) == {
         "items": [{"resources": [{"n": "a"}]}, {"resources": []}]
     }
+
+
+def test_numbers_that_services_were_given_are_counted_and_those_that_were_asked_for_stay() -> None:
+    service = {
+        "spec": {
+            "clusterIP": "172.20.9.8",
+            "clusterIPs": ["172.20.9.8"],
+            "healthCheckNodePort": 31007,
+            "ports": [
+                {"port": 31000, "nodePort": 31000},
+                {"nodePort": 30085},
+                {"nodePort": 31007},
+                {"nodePort": 32769},
+            ],
+        }
+    }
+    assert _normal(service) == {
+        "spec": {
+            "clusterIP": "<address 1>",
+            "clusterIPs": ["<address 1>"],
+            "healthCheckNodePort": "<node port 1>",
+            "ports": [
+                {"port": 31000, "nodePort": "<node port 2>"},
+                {"nodePort": 30085},
+                {"nodePort": "<node port 1>"},
+                {"nodePort": 32769},
+            ],
+        }
+    }
+    assert _normal({"clusterIP": "172.20.0.8"}) == {"clusterIP": "172.20.0.8"}
+    assert _normal({"cells": ["80:31000/TCP,81:30001/UDP"]}) == {"cells": ["80:<node port 1>/TCP,81:30001/UDP"]}

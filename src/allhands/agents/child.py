@@ -54,6 +54,8 @@ class Child:
         self._log = log
         self._outputs: list[asyncio.Task[None]] = []
         self.pid = process.pid
+        self.id = command.id
+        self.began = asyncio.get_running_loop().time()
         self.out_of_memory = False
 
     @staticmethod

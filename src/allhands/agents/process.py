@@ -21,6 +21,7 @@ from allhands.agents.heartbeat import HeartbeatPolicy, Heartbeats
 from allhands.agents.local_pod import EventType, LocalPod
 from allhands.agents.logs import EVERYTHING_WRITTEN, LogOptions, check_options
 from allhands.agents.loopback import claimed_range
+from allhands.agents.meter import MACHINE, Meter
 from allhands.agents.peers import Peers
 from allhands.agents.pod_status import FINISHED, RAN_WITH_THE_AGENT, Waiting, rejection, status_of
 from allhands.agents.pod_writes import PodWrites
@@ -28,6 +29,7 @@ from allhands.agents.processes import kill_marked
 from allhands.agents.references import References
 from allhands.agents.seen import NodeSeen, PodReader, PodSeen, node_seen
 from allhands.agents.time_texts import TimeTexts
+from allhands.agents.usage import NodeUsage, PodUsage, total
 from allhands.agents.workplace import MemoryWatch, Workplace
 from allhands.api.errors import StatusError, bad_request, no_such_object
 from allhands.lifecycle.instructions import Record
@@ -37,8 +39,9 @@ from allhands.runtime.informer import Informer, key_of
 from allhands.runtime.workqueue import WorkQueue, serve
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from allhands.agents.child import Child
     from allhands.agents.local_container import LocalContainer
     from allhands.agents.local_node import LocalNode
     from allhands.agents.log_files import LogFile
@@ -90,6 +93,7 @@ class ProcessAgent:
         self._references = References(objects, node.resources())
         self._peers = Peers(objects)
         self._memory = MemoryWatch()
+        self._meter = Meter()
         self._queue = WorkQueue()
         self._runs: dict[str, _Run] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
@@ -160,6 +164,40 @@ class ProcessAgent:
         else:
             return ""
         return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+
+    async def of_pods(self, keys: Sequence[str]) -> dict[str, PodUsage]:
+        """What running pods use; see the port `Usages`."""
+        asked = {key: found for key in keys if (found := self._children(key))}
+        if not asked:
+            return {}
+        rates = await self._meter.rates([child for found in asked.values() for child in found.values()])
+        now, measured = self._clock.now(), {}
+        for key, found in asked.items():
+            known = {name: rates[child.id] for name, child in found.items() if child.id in rates}
+            if known:
+                window = max(it.window_seconds for it in known.values())
+                measured[key] = PodUsage({name: it.usage for name, it in known.items()}, now, window)
+        return measured
+
+    async def of_nodes(self, names: Sequence[str]) -> dict[str, NodeUsage]:
+        """What this machine uses, with all that is on it besides pods: a kubelet says the same of its node."""
+        if self.node_name not in names:
+            return {}
+        children = [child for key in self._runs for child in self._children(key).values()]
+        rates = await self._meter.rates(children, machine=True)
+        if not rates:
+            return {}
+        machine = rates.pop(MACHINE, None)
+        pods = total(it.usage for it in rates.values())
+        # Where the system tells little of the machine, what its pods use is known at least.
+        usage = pods if machine is None else machine.usage.at_least(pods)
+        window = max(it.window_seconds for it in ([machine] if machine is not None else rates.values()))
+        return {self.node_name: NodeUsage(usage, self._clock.now(), window)}
+
+    def _children(self, key: str) -> dict[str, Child]:
+        """The running containers of a pod, by name."""
+        run = self._runs.get(key)
+        return {} if run is None else {it.name: it.child for it in run.local.containers if it.child is not None}
 
     # -- beginning and end
 

@@ -31,10 +31,15 @@ DEFAULT_GRACE_SECONDS: Final = 30
 _NONE: Final[dict[str, str]] = {}
 
 
+class ResourcesSeen(msgspec.Struct, frozen=True, gc=False):
+    requests: dict[str, str] | None = None
+
+
 class ContainerSeen(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str = ""
     image: str = ""
     restart_policy: str | None = None
+    resources: ResourcesSeen = ResourcesSeen()
 
     @property
     def is_sidecar(self) -> bool:

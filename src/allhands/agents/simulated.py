@@ -20,21 +20,25 @@ from allhands.agents.heartbeat import HeartbeatPolicy, Heartbeats
 from allhands.agents.pod_status import FINISHED, rejection, status_of
 from allhands.agents.pod_writes import PodWrites
 from allhands.agents.seen import NodeSeen, PodReader, PodSeen, container_before, node_seen
+from allhands.agents.simulated_usage import running_usage
 from allhands.agents.stages import PodRun, Stage
 from allhands.agents.time_texts import TimeTexts
+from allhands.agents.usage import NodeUsage, PodUsage, total
 from allhands.ports import Query
 from allhands.runtime.informer import Informer, key_of
 from allhands.runtime.workqueue import WorkQueue, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from allhands.agents.usage import InUse
     from allhands.ports import Clock, Objects
 
 POD_NETWORK: Final = "10.0.0.0/9"
 HOST_NETWORK: Final = "10.128.0.0/9"
 SET_RIGHT_SECONDS: Final = 0.1
 INVALID_ANNOTATION: Final = "InvalidSimulationAnnotation"
+MEASURED_PER_TURN: Final = 1000
 PODS_PER_TURN: Final = 32
 """After so many pods in a row others get their turn."""
 _LOG = logging.getLogger(__name__)
@@ -156,6 +160,35 @@ class SimulatedKubelets:
     def running_pods(self) -> int:
         """How many pods have running containers."""
         return sum(run.stage in (Stage.RUNNING, Stage.STOPPING) for run in self._runs.values())
+
+    async def of_pods(self, keys: Sequence[str]) -> dict[str, PodUsage]:
+        """What running pods are taken to use: what they request; see the port `Usages`."""
+        found, now = {}, self._clock.now()
+        for number, key in enumerate(keys, 1):
+            used = self._used(key)
+            if used:
+                found[key] = PodUsage(used, now)
+            if number % MEASURED_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return found
+
+    async def of_nodes(self, names: Sequence[str]) -> dict[str, NodeUsage]:
+        """What the pods on each node use: nothing else is on them."""
+        found, now, looked_at = {}, self._clock.now(), 0
+        for name in names:
+            if self._fleet.living(name) is None:
+                continue
+            keys = self._pods.keys_by("node", name)
+            found[name] = NodeUsage(total(it for key in keys for it in self._used(key).values()), now)
+            looked_at += 1 + len(keys)
+            if looked_at >= MEASURED_PER_TURN:
+                looked_at = 0
+                await asyncio.sleep(0)
+        return found
+
+    def _used(self, key: str) -> Mapping[str, InUse]:
+        run = self._runs.get(key)
+        return {} if run is None or self._fleet.living(run.node_name) is None else running_usage(run)
 
     def _check(self, node: str) -> None:
         if node not in self._fleet.nodes:

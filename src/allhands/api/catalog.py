@@ -114,6 +114,10 @@ def _kind(group: str, version: str, kind: str, plural: str, **more: Any) -> Kind
 
 _STATUS = ("status",)
 _SCALED = ("scale", "status")
+_PARTS_OF_PODS = (
+    *("attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize"),
+    "status",
+)
 _ALL = ("all",)
 
 
@@ -200,7 +204,7 @@ def _core() -> list[Kind]:
             short_names=("po",),
             categories=_ALL,
             has_generation=True,
-            subresources=("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"),
+            subresources=_PARTS_OF_PODS,
             graceful_deletion=True,
             returns_deleted=True,
             selectable=_POD_FIELDS,

@@ -138,6 +138,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever uses the kind in this version is warned with."""
     is_question: bool = False
     """It is answered at once and stored nowhere (access reviews)."""
+    is_measured: bool = False
+    """It is measured when somebody asks and stored nowhere (metrics.k8s.io)."""
     open_api_schema: Json = None
     """The structural schema of a custom kind."""
 
@@ -176,6 +178,17 @@ def dotted(document: Manifest, path: str) -> str:
 def selector_by_paths(paths: tuple[str, ...]) -> Callable[[Manifest], tuple[str, ...]]:
     """A `select` function for fields that are selected by the path at which they stand."""
     return lambda document: tuple(dotted(document, path) for path in paths)
+
+
+class Kinds(Protocol):
+    """The kinds that are served at the moment; `revision` tells when to look again."""
+
+    @property
+    def revision(self) -> int: ...
+
+    def find(self, resource: Resource) -> Kind | None: ...
+
+    def all(self) -> Sequence[Kind]: ...
 
 
 class KindRegistry:

@@ -41,6 +41,14 @@ def _accept_both(_new: Manifest, _old: Manifest) -> list[FieldError]:
     return []
 
 
+class PartRules(msgspec.Struct, frozen=True):
+    """How the object itself changes through a sub-resource other than its status."""
+
+    prepare: Callable[[Manifest, Manifest], None]
+    """(new, old): everything that cannot change through it is taken over from `old`."""
+    validate: Callable[[Manifest, Manifest], list[FieldError]]
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour of one kind. Every function that changes an object does so in place."""
 
@@ -68,6 +76,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """(new, old), through the status sub-resource. Spec and metadata are already taken over from `old` by the store."""
 
     validate_status: Callable[[Manifest, Manifest], list[FieldError]] = _accept_both
+
+    parts: dict[str, PartRules] = {}
+    """By the name of the sub-resource."""
 
     spec_decides: Callable[[Manifest], bool] = never
     """Whether the outcome of defaults, admission, birth and validation depends on nothing but this object's spec, so

@@ -15,6 +15,7 @@ from allhands.agents.agent import is_simulated
 from allhands.agents.logs import LogsOfNodes
 from allhands.compose.access_settings import AS_IT_WAS, AccessSettings, AccessWish, settled
 from allhands.compose.admission import WEBHOOKS
+from allhands.compose.api_service import show_api_service
 from allhands.compose.embedded_data import owned, stored
 from allhands.compose.embedded_nodes import silence_unserved
 from allhands.compose.machine import RandomIds, SystemClock
@@ -149,6 +150,7 @@ async def _running(
         token=token,
         clock=clock,
         logs=LogsOfNodes(objects, {}) if whole is None else whole.logs,
+        usages=None if whole is None else whole.usages,
         metrics=metrics.text,
         ready={**keeper.checks, "disk": kept.is_well},
         gate=_gate(folder, token, store, objects, clock, settings),
@@ -159,6 +161,7 @@ async def _running(
         tasks.append(asyncio.create_task(whole.run(), name="system"))
     try:
         async with serving(app, host, port, tls) as address:
+            await show_api_service(kept, address.port)
             kubeconfig = folder / "kubeconfig"
             write_kubeconfig(kubeconfig, address.url, tls.authority_pem(), token)
             yield EmbeddedCluster(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from allhands.api.access.attributes import Attributes, refused
-from allhands.api.access.default_roles import cluster_role_bindings, cluster_roles, reconciled
+from allhands.api.access.default_roles import cluster_role_bindings, cluster_roles, reconciled, usage_roles
 from allhands.api.access.escalation import escalation
 from allhands.api.access.grants import GROUP
 from allhands.api.errors import StatusError
@@ -103,7 +103,7 @@ def _question(kind: Kind, new: Manifest, user: User) -> Question:
 async def install_roles(objects: Objects) -> None:
     """The roles that a cluster has from the start: those that are missing, and what those lack that are there."""
     for resource, wanted in [
-        *((CLUSTER_ROLES, role) for role in cluster_roles()),
+        *((CLUSTER_ROLES, role) for role in (*cluster_roles(), *usage_roles())),
         *((CLUSTER_ROLE_BINDINGS, binding) for binding in cluster_role_bindings()),
     ]:
         name = wanted["metadata"]["name"]

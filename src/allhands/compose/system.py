@@ -17,6 +17,7 @@ from allhands.agents.heartbeat import HeartbeatPolicy
 from allhands.agents.logs import LogsOfNodes
 from allhands.agents.process import ProcessAgent
 from allhands.agents.simulated import SimulatedKubelets
+from allhands.agents.usage import UsagesOfAgents
 from allhands.agents.workplace import Workplace
 from allhands.controllers.catalog import ALWAYS, controllers
 from allhands.core.policy import DEFAULT, Policy
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from allhands.agents.local_node import LocalNode
     from allhands.agents.logs import Logs
+    from allhands.agents.usage import Usages
     from allhands.lifecycle.volcano_job.extension import KeyPair
     from allhands.ports import Clock, Metrics, Objects
     from allhands.runtime.keeper import Begin
@@ -132,7 +134,8 @@ def controller_parts(
 
 
 class System:
-    """All parts on one port, each begun anew if it ends. `logs` serves what containers have written."""
+    """All parts on one port, each begun anew if it ends. `logs` serves what containers have written, `usages` what they
+    use."""
 
     def __init__(
         self,
@@ -150,7 +153,10 @@ class System:
         self._scheduler: Scheduler | None = None
         self._tried = asyncio.Event()
         """Set once it was tried to bring our kinds into the cluster."""
-        parts = system_parts(clock, options, on_scheduler=self._see_scheduler, metrics=metrics)
+        self._meters: dict[str, Usages] = {}
+        """The present incarnation of each agent."""
+        self.usages: Usages = UsagesOfAgents(self._meters)
+        parts = system_parts(clock, options, self._see_kubelets, on_scheduler=self._see_scheduler, metrics=metrics)
         del parts["controllers"]  # here each of them is a part
         self._parts: dict[str, Begin] = {name: functools.partial(begin, objects) for name, begin in parts.items()}
         self._parts |= controller_parts(objects, clock, options, metrics)
@@ -167,13 +173,16 @@ class System:
     def _see_scheduler(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
+    def _see_kubelets(self, kubelets: SimulatedKubelets) -> None:
+        self._meters["simulated"] = kubelets
+
     def is_ready(self) -> bool:
         """Whether the scheduler has seen everything that was there, and can decide."""
         return self._scheduler is not None and self._scheduler.is_well
 
     async def _run_agent(self, node: LocalNode, workplace: Workplace) -> None:
         agent = ProcessAgent(self._objects, self._clock, node, workplace, recorder=self._recorder)
-        self._agents[node.name] = agent
+        self._agents[node.name] = self._meters["process"] = agent
         await agent.run()
 
     async def run(self) -> None:

@@ -13,7 +13,8 @@ import msgspec
 
 from allhands.api.errors import StatusError
 from allhands.api.kinds import Resource
-from allhands.server import health, openapi_v2, resources, reviews, subresources
+from allhands.api.measured import KindsBeside
+from allhands.server import health, measured, openapi_v2, resources, reviews, subresources
 from allhands.server.accept import check_route, error_form
 from allhands.server.access.gate import Gate
 from allhands.server.answers import (
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allhands.agents.logs import Logs
-    from allhands.api.kinds import KindRegistry
+    from allhands.agents.usage import Usages
+    from allhands.api.kinds import Kinds
     from allhands.ports import Clock, Objects
     from allhands.server.access.audit import Audit
     from allhands.server.answers import Headers
@@ -181,6 +183,8 @@ class App:
         call = Call(face, request, kind, target)
         if kind.is_question:
             return await reviews.answer(call)
+        if kind.is_measured:
+            return await measured.answer(call)
         if kind.deprecation:
             return await _warned(call)
         return await _answered(call)
@@ -267,7 +271,7 @@ def _pods_beside(target: Target) -> Resource:
 
 def build_app(
     objects: Objects,
-    kinds: KindRegistry,
+    kinds: Kinds,
     *,
     token: str,
     clock: Clock,
@@ -277,8 +281,14 @@ def build_app(
     ready: Checks | None = None,
     gate: Gate | None = None,
     audit: Audit | None = None,
+    usages: Usages | None = None,
 ) -> App:
     """The HTTP face over a port. Every request but those for health and version needs the token, or one that the `gate`
-    knows. `metrics` is what `/metrics` answers with; `ready` are checks of `/readyz` by name."""
+    knows. `metrics` is what `/metrics` answers with; `ready` are checks of `/readyz` by name. With `usages` it serves
+    metrics.k8s.io too, which it asks them for."""
     gate = gate or Gate(token)
-    return App(Face(objects, kinds, clock, limits, logs, gate=gate, metrics=metrics, ready=ready, audit=audit))
+    served = kinds if usages is None else KindsBeside(kinds)
+    face = Face(
+        objects, served, clock, limits, logs, gate=gate, metrics=metrics, ready=ready, audit=audit, usages=usages
+    )
+    return App(face)

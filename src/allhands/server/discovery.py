@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from allhands.api.document import Manifest
-    from allhands.api.kinds import Kind, KindRegistry
+    from allhands.api.kinds import Kind, Kinds
     from allhands.server.request import Request
 
 KUBERNETES_MINOR: Final = "36"
@@ -163,7 +163,7 @@ def resource_documents(kinds: Sequence[Kind]) -> list[Manifest]:
             row["shortNames"] = list(kind.short_names)
         if kind.categories:
             row["categories"] = list(kind.categories)
-        if not kind.is_question:
+        if not kind.is_question and not kind.is_measured:
             row["storageVersionHash"] = storage_hash(kind)
         rows.append(row)
         for name in _parts(kind):
@@ -222,7 +222,7 @@ def _kind_of(kind: str, api_version: str) -> Manifest:
 class Discovery:
     """Answers of `/api` and `/apis` and of what is below them, made once per state of the registry."""
 
-    def __init__(self, kinds: KindRegistry) -> None:
+    def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
         self._revision = -1
         self._groups: dict[str, dict[str, list[Kind]]] = {}

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from allhands.agents.logs import Logs
-    from allhands.api.kinds import Kind, KindRegistry
+    from allhands.agents.usage import Usages
+    from allhands.api.kinds import Kind, Kinds
     from allhands.ports import Clock, Objects
     from allhands.server.accept import Form
     from allhands.server.access.audit import Audit
@@ -29,7 +30,7 @@ class Face:
     def __init__(
         self,
         objects: Objects,
-        kinds: KindRegistry,
+        kinds: Kinds,
         clock: Clock,
         limits: Limits,
         logs: Logs | None = None,
@@ -38,6 +39,7 @@ class Face:
         audit: Audit | None = None,
         metrics: Callable[[], str] | None = None,
         ready: Checks | None = None,
+        usages: Usages | None = None,
     ) -> None:
         """`metrics` is what `/metrics` answers with; `ready` are checks of `/readyz` by name."""
         self.objects = objects
@@ -47,6 +49,7 @@ class Face:
         self.gate = gate
         self.audit = audit
         self.logs = logs
+        self.usages = usages
         self.metrics = metrics
         self.ready: Checks = ready or {}
         self.watches: set[WatchStream | LogStream] = set()

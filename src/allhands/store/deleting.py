@@ -18,6 +18,7 @@ from allhands.ports import DEFAULT_DELETE, Deleted, DeleteOptions, Document, Pag
 from allhands.store.admission import NAMESPACES_THAT_STAY, admit_delete
 from allhands.store.collection import Filter
 from allhands.store.record import make_record, shown
+from allhands.store.service_numbers import SERVICES
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -35,6 +36,7 @@ _PRESERVED_PODS = (
 )
 NAMESPACES = Resource("", "v1", "namespaces")
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+ENDPOINTS = Resource("", "v1", "endpoints")
 _ONLY_MARKED = frozenset({NAMESPACES, DEFINITIONS})
 """Kinds that the real server deletes in a way of its own: no grace, no new generation."""
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -118,8 +120,20 @@ def _remove(
     if not options.dry_run:
         store.commit(collection, record, None)
     document["metadata"]["resourceVersion"] = str(store.version)
+    if not options.dry_run:
+        delete_followers(store, collection, record)
     gone = Document(msgspec.json.encode(document), _warnings(kind, options))
     return Deleted(gone, gone=True, as_status=not kind.returns_deleted)
+
+
+def delete_followers(store: Store, collection: Collection, record: Record) -> None:
+    """With a service go the endpoints of its name, so that the next of that name does not begin with them."""
+    if collection.home != SERVICES:
+        return
+    endpoints = store.collection(store.kind(ENDPOINTS))
+    found = endpoints.get(record.key)
+    if found is not None:
+        delete_record(store, endpoints, found, DEFAULT_DELETE)
 
 
 def _announce_end(store: Store, definition: Manifest) -> None:

@@ -83,13 +83,15 @@ class NamespaceLimits:
             self.check_ranges(kind, new)
         return self.charge(kind, new, old)
 
-    def charge(self, kind: Kind, new: Manifest, old: Manifest | None = None) -> list[Charging]:
+    def charge(
+        self, kind: Kind, new: Manifest, old: Manifest | None = None, *, resized: bool = False
+    ) -> list[Charging]:
         """What the quotas of its namespace say once this object, or this change of it, is stored; or a refusal. To be
-        given to `note_charged` then."""
+        given to `note_charged` then. `resized` is a pod that asks for more or less."""
         namespace = new["metadata"].get("namespace", "")
         if not self._quotas.count_in(namespace) or kind.resource.plural in _NEVER_CHARGED:
             return []
-        if old is not None and not is_charged_on_update(kind.resource, new, old):
+        if old is not None and not resized and not is_charged_on_update(kind.resource, new, old):
             return []
         quotas = [_quota(record) for record in self._quotas.in_namespace(namespace)]
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allhands.store.watching import StoreWatch
 
 
-WRITABLE_SUBRESOURCES = ("", "status")
+WRITABLE_SUBRESOURCES = ("", "status", "ephemeralcontainers", "resize")
 
 
 class InProcessObjects:
@@ -44,7 +44,7 @@ class InProcessObjects:
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "", resource_version: str = ""
     ) -> Document:
-        del subresource  # the status sub-resource reads like the object itself
+        del subresource  # those that are the object itself read like it
         return reading.get(self._store, self._store.kind(resource), name, namespace, resource_version)
 
     async def list(self, resource: Resource, query: Query = EVERYTHING) -> Page:

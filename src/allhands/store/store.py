@@ -21,6 +21,7 @@ from allhands.store.journal import DEFAULT_WINDOW, Change
 from allhands.store.memo import SpecMemo
 from allhands.store.namespace_limits import NamespaceLimits
 from allhands.store.record import Record, make_record
+from allhands.store.service_numbers import SERVICES, ServiceNumbers
 from allhands.store.writing import create
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Store:
         self.lookup = Lookup(self._find, self._every, self._version_of, self._records, webhooks)
         self.limits = NamespaceLimits(self, keeps_quotas=keeps_quotas)
         self.limited = self.limits.limited
+        self.service_numbers = ServiceNumbers()
         self.housekeeper = Housekeeper(self)
         if committer is not None:
             committer.begin(self)
@@ -198,6 +200,8 @@ class Store:
         namespace = (new or old).key[0]  # type: ignore[union-attr]
         if (namespace in self.limited or collection.limits_others) and self.limits.note(collection, old, new):
             self.housekeeper.note_use(namespace)
+        if collection.home == SERVICES:
+            self.service_numbers.note(old, new)
         if new is None:
             assert old is not None
             self._by_uid.pop(old.uid, None)

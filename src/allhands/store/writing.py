@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from allhands.api.builtin.pod_warnings import pod_warnings, warns
+from allhands.api.builtin.service_warnings import service_warnings
 from allhands.api.errors import (
     FieldError,
     StatusError,
@@ -35,10 +36,13 @@ from allhands.store.admission import (
     admit_valid,
     admit_valid_update,
 )
+from allhands.store.deleting import delete_followers
 from allhands.store.envelope import closed, in_order, opened, stored
 from allhands.store.metadata_checks import errors_of_change, errors_of_new
 from allhands.store.ownership import after_change, after_create, after_update, own, stated_owners
 from allhands.store.record import Record, answered, make_record, shown_manifest, stored_manifest
+from allhands.store.resizing import admit_resize
+from allhands.store.service_numbers import SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +115,7 @@ def _create(
     admit_namespace(kind, document, store.lookup)
     stated_version = metadata.get("resourceVersion")
     _birth(store, kind, metadata, by_update=by_update)
-    errors = errors_of_new(kind, document) if draft.twin else _complete(store, kind, document)
+    errors = errors_of_new(kind, document) if draft.twin else _complete(store, kind, document, options)
     _refuse_if(kind, document, errors)
     draft.warnings += _odd_values(kind, document, None, options)
     admit_valid(kind, document, store.lookup)
@@ -147,7 +151,7 @@ def _create(
     return answered(kind, record, draft.warnings, created=True)
 
 
-def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
+def _complete(store: Store, kind: Kind, document: Manifest, options: WriteOptions) -> list[FieldError]:
     """Everything the server adds to a new object, and what it says against it."""
     if kind.has_status and not kind.keeps_first_status:
         document.pop("status", None)
@@ -155,6 +159,8 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
     if document["metadata"].get("namespace") in store.limited:
         store.limits.complete(kind, document)
     admit_create(kind, document, store.lookup)
+    if kind.resource == SERVICES:
+        store.service_numbers.allocate(document, None, dry_run=options.dry_run)
     errors = errors_of_new(kind, document)
     kind.rules.prepare_create(document)
     own = kind.rules.validate_create(document)
@@ -164,6 +170,8 @@ def _complete(store: Store, kind: Kind, document: Manifest) -> list[FieldError]:
 
 def _odd_values(kind: Kind, new: Manifest, old: Manifest | None, options: WriteOptions) -> tuple[str, ...]:
     """Warnings about what was accepted, when something was asked for anew; the cluster's own parts do not read them."""
+    if options.tracked and kind.resource == SERVICES:
+        return service_warnings(new)
     if not options.tracked or kind.custom or not warns(kind.kind):
         return ()
     if old is not None and _desired_state(kind, new) == _desired_state(kind, old):
@@ -298,7 +306,12 @@ def replace(
         old = kind.shape.worked_form(old)
     if not subresource:
         admit_custom_update(kind, new, store.lookup)
-    errors = (_update_status if subresource == "status" else _update_object)(kind, new, old)
+    if subresource == "status":
+        errors = _update_status(kind, new, old)
+    elif subresource:
+        errors = _update_part(kind, new, old, subresource)
+    else:
+        errors = _update_object(store, kind, new, old, options)
     if errors:
         _refuse_if(kind, new, errors)
     charged: list[Charging] | None = None
@@ -309,6 +322,10 @@ def replace(
             store.check_submitter(kind, new, old, options.submitter, by_update=True)
         if record.key[0] in store.limited:
             charged = store.limits.charge_change(kind, new, old)
+    elif subresource == "resize":
+        admit_resize(store, kind, new, old)
+        if record.key[0] in store.limited:
+            charged = store.limits.charge(kind, new, old, resized=True)
     own(new, old, owners)
     if new == old:
         return answered(kind, record, warnings)
@@ -334,6 +351,7 @@ def put(
     goes = _is_finished(new["metadata"])
     if goes and not options.dry_run:
         store.commit(collection, record, None)
+        delete_followers(store, collection, record)
     if goes or options.dry_run:
         return Document(make_record(kind, new, record.version, fields, finished=finished).raw, warnings)
     committed = store.commit(collection, record, stored_manifest(kind, new), fields, finished=finished)
@@ -376,7 +394,7 @@ def _refuse_odd_version(version: str | None) -> None:
         raise StatusError(500, "", f"strconv.ParseUint: parsing {go_quote(version)}: invalid syntax")
 
 
-def _update_object(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]:
+def _update_object(store: Store, kind: Kind, new: Manifest, old: Manifest, options: WriteOptions) -> list[FieldError]:
     keep_server_metadata(new["metadata"], old["metadata"])
     if kind.has_status:
         new.pop("status", None)
@@ -384,10 +402,26 @@ def _update_object(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]
             new["status"] = old["status"]
     kind.rules.default(new)
     admit_update(kind, new, old)
+    if kind.resource == SERVICES:
+        store.service_numbers.allocate(new, old, dry_run=options.dry_run)
     kind.rules.prepare_update(new, old)
     if kind.has_generation and kind.generation_rises and _desired_state(kind, new) != _desired_state(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return errors_of_change(kind, new, old) + kind.rules.validate_update(new, old)
+
+
+def _update_part(kind: Kind, new: Manifest, old: Manifest, subresource: str) -> list[FieldError]:
+    """Through a sub-resource that changes one thing of the object itself."""
+    rules = kind.rules.parts[subresource]
+    keep_server_metadata(new["metadata"], old["metadata"])
+    new.pop("status", None)
+    if "status" in old:
+        new["status"] = old["status"]
+    kind.rules.default(new)
+    rules.prepare(new, old)
+    if _desired_state(kind, new) != _desired_state(kind, old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    return errors_of_change(kind, new, old) + rules.validate(new, old)
 
 
 def _update_status(kind: Kind, new: Manifest, old: Manifest) -> list[FieldError]:
@@ -454,6 +488,8 @@ def change(
         return record
     if manager and record.is_tracked:
         own(document, before, after_change(store, collection.kind, before, document, manager, subresource))
-    if _is_finished(document["metadata"]):
-        return store.commit(collection, record, None)
-    return store.commit(collection, record, document)
+    if not _is_finished(document["metadata"]):
+        return store.commit(collection, record, document)
+    gone = store.commit(collection, record, None)
+    delete_followers(store, collection, record)
+    return gone

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from allhands.server.app import App, build_app
 from allhands.server.limits import Limits
 from tests.doubles import ManualClock
 from tests.unit.server.asgi_client import TOKEN, Client, ScriptedObjects, registry
+
+if TYPE_CHECKING:
+    from allhands.api.kinds import KindRegistry
 
 
 @pytest.fixture
@@ -26,8 +31,13 @@ def port() -> ScriptedObjects:
 
 
 @pytest.fixture
-def app(port: ScriptedObjects, clock: ManualClock, limits: Limits) -> App:
-    return build_app(port, registry(), token=TOKEN, clock=clock, limits=limits)
+def kinds() -> KindRegistry:
+    return registry()
+
+
+@pytest.fixture
+def app(port: ScriptedObjects, kinds: KindRegistry, clock: ManualClock, limits: Limits) -> App:
+    return build_app(port, kinds, token=TOKEN, clock=clock, limits=limits)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from allhands.server.openapi import references
 from tests.unit.server.asgi_client import CUSTOM, Client, widget_kind
 
 if TYPE_CHECKING:
-    from allhands.server.app import App
+    from allhands.api.kinds import KindRegistry
     from tests.unit.server.asgi_client import ScriptedObjects
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -101,21 +101,21 @@ async def test_discovery_is_yaml_if_that_was_asked_for(client: Client) -> None:
 
 
 async def test_a_custom_kind_may_have_a_word_of_its_own_for_lists(
-    client: Client, app: App, port: ScriptedObjects
+    client: Client, kinds: KindRegistry, port: ScriptedObjects
 ) -> None:
     port.answer = Page([], "12")
-    app.face.kinds.add(msgspec.structs.replace(widget_kind(), list_kind="Widgetry"))
+    kinds.add(msgspec.structs.replace(widget_kind(), list_kind="Widgetry"))
     schemas = (await client.get("/openapi/v3/apis/example.com/v1")).json()["components"]["schemas"]
     assert "com.example.v1.Widgetry" in schemas
     assert (await client.get("/apis/example.com/v1/widgets")).json()["kind"] == "Widgetry"
 
 
-async def test_what_is_known_is_not_sent_again_until_kinds_change(client: Client, app: App) -> None:
+async def test_what_is_known_is_not_sent_again_until_kinds_change(client: Client, kinds: KindRegistry) -> None:
     first = await client.get("/apis", accept=AGGREGATED)
     tag = first.header("etag")
     again = await client.get("/apis", accept=AGGREGATED, if_none_match=tag)
     assert (again.code, again.body) == (304, b"")
-    app.face.kinds.remove(CUSTOM)
+    kinds.remove(CUSTOM)
     after = await client.get("/apis", accept=AGGREGATED, if_none_match=tag)
     assert after.code == 200
     assert b"example.com" not in after.body
@@ -145,9 +145,11 @@ async def test_every_schema_that_is_pointed_to_is_there(client: Client) -> None:
         assert not missing, path
 
 
-async def test_every_kind_has_a_schema_and_a_patch_that_takes_field_validation(client: Client, app: App) -> None:
+async def test_every_kind_has_a_schema_and_a_patch_that_takes_field_validation(
+    client: Client, kinds: KindRegistry
+) -> None:
     documents = await _documents(client)
-    for kind in app.face.kinds.all():
+    for kind in kinds.all():
         group, version = kind.group, kind.resource.version
         document = documents[f"apis/{group}/{version}" if group else f"api/{version}"]
         wanted = {"group": group, "version": version, "kind": kind.kind}
@@ -192,14 +194,14 @@ async def test_a_custom_kind_has_its_own_schema(client: Client) -> None:
     assert "com.example.v1.WidgetList" in document["components"]["schemas"]
 
 
-async def test_a_document_is_cached_by_its_hash(client: Client, app: App) -> None:
+async def test_a_document_is_cached_by_its_hash(client: Client, kinds: KindRegistry) -> None:
     url = (await client.get("/openapi/v3")).json()["paths"]["apis/example.com/v1"]["serverRelativeURL"]
     reply = await client.get(url)
     assert "immutable" in reply.header("cache-control")
     assert (await client.get(url, if_none_match=reply.header("etag"))).code == 304
     stale = await client.get("/openapi/v3/apis/example.com/v1?hash=OLD")
     assert (stale.code, stale.header("location")) == (301, url)
-    app.face.kinds.add(_changed_widget())
+    kinds.add(_changed_widget())
     assert (await client.get("/openapi/v3")).json()["paths"]["apis/example.com/v1"]["serverRelativeURL"] != url
 
 

@@ -21,6 +21,8 @@ AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 EDITS_JOBS: Final = "allhands:aggregate-to-edit"
 VIEWS_JOBS: Final = "allhands:aggregate-to-view"
 VIEWS_QUEUES: Final = "allhands:queue-viewer"
+VIEWS_USAGE: Final = "system:aggregated-metrics-reader"
+"""As metrics-server calls it."""
 _LABELS: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
@@ -150,8 +152,8 @@ def _document(rule: Rule) -> Manifest:
 
 
 def _role(name: str, rules: Iterable[Rule] = (), *, into: str = "", gathers: str = "") -> Manifest:
-    """`into` is the role that gathers this one; `gathers` what this one gathers."""
-    labels = dict(_LABELS) | ({f"{GROUP}/aggregate-to-{into}": "true"} if into else {})
+    """`into` are the roles that gather this one; `gathers` what this one gathers."""
+    labels = dict(_LABELS) | {f"{GROUP}/aggregate-to-{it}": "true" for it in into.split()}
     role: Manifest = {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ClusterRole",
@@ -190,6 +192,12 @@ def cluster_roles() -> Iterator[Manifest]:
     yield _role(EDITS_JOBS, _batch_edit_rules(), into="edit")
     yield _role(VIEWS_JOBS, _batch_view_rules(), into="view")
     yield _role(VIEWS_QUEUES, _queue_rules())
+
+
+def usage_roles() -> Iterator[Manifest]:
+    """What metrics-server adds to the roles of a cluster: who may view a namespace may see what its pods use."""
+    rules = (_rule(_READ, "metrics.k8s.io", ("nodes", "pods")),)
+    yield _role(VIEWS_USAGE, rules, into="view edit admin")
 
 
 _BOUND: Final = {

@@ -31,4 +31,6 @@ def reset_fields(kind: Kind, subresource: str) -> Mapping[str, FieldSet]:
     if subresource == "status":
         kept = _ALL_BUT_STATUS if kind.custom else _THROUGH_STATUS.get(kind.kind, _SPEC)
         return dict.fromkeys(kind.field_types, kept)
+    if subresource in kind.rules.parts:
+        return {}  # the real server forgets to say what stays, so writers own what they only tried to change
     return {kind.api_version: _STATUS if kind.has_status else NOTHING}

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 from allhands.api.builtin.affinity import PREFERRED, REQUIRED
 from allhands.api.builtin.containers import refuse_image_edges
 from allhands.api.builtin.pod_defaults import copy_service_account, default_pod_spec
+from allhands.api.builtin.pod_parts import (
+    check_ephemeral_change,
+    check_resize,
+    prepare_ephemeral,
+    prepare_resize,
+)
 from allhands.api.builtin.pod_status import prepare_pod_status, validate_pod_status
 from allhands.api.builtin.pod_twins import metadata_decides, spec_decides
 from allhands.api.builtin.pod_updates import (
@@ -17,7 +23,7 @@ from allhands.api.builtin.pod_updates import (
 from allhands.api.builtin.podspec import check_pod_annotations, validate_pod_spec
 from allhands.api.builtin.resource_lists import aggregate, is_huge_pages, is_overcommit_allowed, is_pod_level, nanos
 from allhands.api.errors import forbidden
-from allhands.api.rules import Rules
+from allhands.api.rules import PartRules, Rules
 
 if TYPE_CHECKING:
     from allhands.api.document import Manifest
@@ -215,6 +221,15 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return _check(new) + refused
 
 
+def _validate_ephemeral(new: Manifest, old: Manifest) -> list[FieldError]:
+    return check_ephemeral_change(new, old, _check(new))
+
+
+def _validate_resize(new: Manifest, old: Manifest) -> list[FieldError]:
+    before = old.get("status", {}).get("qosClass") or qos_class(old["spec"])
+    return check_resize(new, old, _check(new), keeps_class=before == qos_class(new["spec"]))
+
+
 RULES: dict[str, Rules] = {
     "Pod": Rules(
         default=_default,
@@ -224,6 +239,10 @@ RULES: dict[str, Rules] = {
         validate_update=_validate_update,
         prepare_status=prepare_pod_status,
         validate_status=validate_pod_status,
+        parts={
+            "ephemeralcontainers": PartRules(prepare_ephemeral, _validate_ephemeral),
+            "resize": PartRules(prepare_resize, _validate_resize),
+        },
         spec_decides=spec_decides,
         metadata_decides=metadata_decides,
     )

@@ -1,15 +1,24 @@
-"""Rules of Service. Addresses and node ports are given out by the store, never here: a service without
-them passes, and an update that leaves them out keeps the ones it had."""
+"""Rules of Service. Addresses and node ports are given out by the store (`service_allocation` says to whom), never
+here: a service without them passes, and an update that leaves them out keeps the ones it had."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from allhands.api import names
-from allhands.api.builtin.addresses import cidr, ip_address, is_dual_stack_pair
+from allhands.api.builtin.addresses import cidr, ip_address
 from allhands.api.builtin.endpoints import check_protocol, unusable_for_endpoints
 from allhands.api.builtin.gostructs import go_struct
 from allhands.api.builtin.probes import check_port
+from allhands.api.builtin.service_addresses import (
+    WITH_NODE_PORT,
+    align_addresses,
+    check_cluster_addresses,
+    default_families,
+    errors_of_address_change,
+    keep_allocated,
+    needs_health_port,
+)
 from allhands.api.errors import duplicate, forbidden, invalid, not_supported, required
 from allhands.api.metadata import validate_labels
 from allhands.api.rules import Rules
@@ -20,9 +29,6 @@ if TYPE_CHECKING:
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_ADDRESS = ("ClusterIP", "LoadBalancer", "NodePort")
-_WITH_NODE_PORT = ("LoadBalancer", "NodePort")
-_FAMILIES = ("IPv4", "IPv6")
-_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _TRAFFIC_POLICIES = ("Cluster", "Local")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _ONLY_BALANCERS = "may only be used when `type` is 'LoadBalancer'"
@@ -32,7 +38,7 @@ _MAX_AFFINITY_SECONDS = 86400
 
 def _is_reachable_from_outside(spec: Manifest) -> bool:
     kind = spec.get("type")
-    return kind in _WITH_NODE_PORT or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+    return kind in WITH_NODE_PORT or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def _default(service: Manifest) -> None:
@@ -59,54 +65,24 @@ def _default(service: Manifest) -> None:
 
 
 def _prepare_create(service: Manifest) -> None:
-    spec = service["spec"]
-    if spec.get("clusterIP") and not spec.get("clusterIPs"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    _choose_families(spec)
-
-
-def _choose_families(spec: Manifest) -> None:
-    if spec.get("type") == "ExternalName":
-        return
-    # Nobody knows which addresses stand behind a headless service without a selector, so it gets both families.
-    any_family = spec.get("clusterIP") == "None" and not spec.get("selector") and not spec.get("ipFamilies")
-    if any_family and "ipFamilyPolicy" not in spec:
-        spec["ipFamilies"], spec["ipFamilyPolicy"] = ["IPv4", "IPv6"], "RequireDualStack"
-    if not spec.get("ipFamilies"):
-        spec["ipFamilies"] = ["IPv6" if ":" in spec.get("clusterIP", "") else "IPv4"]
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    align_addresses(service["spec"], None)
+    default_families(service["spec"])
+    _hide_inner_policy(service["spec"])
 
 
 def _prepare_update(new: Manifest, old: Manifest) -> None:
     spec, before = new["spec"], old.get("spec", {})
-    if spec.get("type") in _WITH_ADDRESS and before.get("type") in _WITH_ADDRESS:
-        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if not spec.get(field) and field in before:
-                spec[field] = before[field]
-    if spec.get("type") in _WITH_NODE_PORT and before.get("type") in _WITH_NODE_PORT:
-        _keep_node_ports(spec, before)
-    _align_addresses(spec, before)
+    keep_allocated(spec, before)
+    align_addresses(spec, before)
     _drop_what_no_longer_applies(spec, before)
-    _choose_families(spec)
+    default_families(spec)
+    _hide_inner_policy(spec)
 
 
-def _align_addresses(spec: Manifest, before: Manifest) -> None:
-    """`clusterIP` is the first of `clusterIPs`; clients that know only the older field leave the list as it was."""
-    first, former = spec.get("clusterIP", ""), before.get("clusterIP", "")
-    if first != former and spec.get("clusterIPs", []) == before.get("clusterIPs", []):
-        if first:
-            spec["clusterIPs"] = [first]
-        else:
-            spec.pop("clusterIPs", None)
-
-
-def _keep_node_ports(spec: Manifest, before: Manifest) -> None:
-    taken, had = ({port["nodePort"] for port in each.get("ports", ()) if "nodePort" in port} for each in (spec, before))
-    known = {port.get("name", ""): port.get("nodePort") for port in before.get("ports", ())}
-    for port in spec.get("ports", ()):
-        number = known.get(port.get("name", ""))
-        if not port.get("nodePort") and number and number not in taken & had:
-            port["nodePort"] = number
+def _hide_inner_policy(spec: Manifest) -> None:
+    """A name alone has no traffic inside the cluster; a policy of that, which may be left from before, is not shown."""
+    if spec.get("type") == "ExternalName" and spec.get("internalTrafficPolicy") in _TRAFFIC_POLICIES:
+        del spec["internalTrafficPolicy"]
 
 
 def _drop_what_no_longer_applies(spec: Manifest, before: Manifest) -> None:
@@ -115,13 +91,16 @@ def _drop_what_no_longer_applies(spec: Manifest, before: Manifest) -> None:
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if spec.get(field) == before.get(field):
                 spec.pop(field, None)
-    if before.get("type") in _WITH_NODE_PORT and spec.get("type") not in _WITH_NODE_PORT:
+    if before.get("type") in WITH_NODE_PORT and spec.get("type") not in WITH_NODE_PORT:
         ports, former = ([port.get("nodePort") for port in each.get("ports", ())] for each in (spec, before))
         if ports == former:
             for port in spec.get("ports", ()):
                 port.pop("nodePort", None)
+    same_health_port = spec.get("healthCheckNodePort") == before.get("healthCheckNodePort")
+    if needs_health_port(before) and not needs_health_port(spec) and same_health_port:
+        spec.pop("healthCheckNodePort", None)
     if before.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
-        for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"):
+        for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
             if spec.get(field) == before.get(field):
                 spec.pop(field, None)
     unchanged = spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy")
@@ -136,12 +115,12 @@ def _validate(service: Manifest) -> list[FieldError]:
     headless = spec.get("clusterIPs") == ["None"]
     if kind != "ExternalName":
         # Without sound addresses the server cannot go on to allocate, so it says nothing else.
-        _check_cluster_addresses(spec, headless, errors)
+        check_cluster_addresses(spec, headless, errors)
         if errors:
             return errors
     if not ports and not headless and kind != "ExternalName":
         errors.append(required("spec.ports"))
-    if kind in _WITH_NODE_PORT and headless:
+    if kind in WITH_NODE_PORT and headless:
         errors.append(invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
     if kind == "ExternalName":
         _check_external_name(spec, errors)
@@ -203,50 +182,6 @@ def _check_affinity(spec: Manifest, errors: list[FieldError]) -> None:
             where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
             detail = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
             errors.append(invalid(where, seconds, detail))
-
-
-def _check_cluster_addresses(spec: Manifest, headless: bool, errors: list[FieldError]) -> None:
-    path, first, addresses = "spec.clusterIPs", spec.get("clusterIP", ""), spec.get("clusterIPs", [])
-    if first and not addresses:
-        errors.append(required(path))
-    elif first and addresses[0] != first:
-        errors.append(invalid(path, addresses, "first value must match `clusterIP`"))
-    elif addresses and not first:
-        errors.append(invalid(path, addresses, "must be empty when `clusterIP` is not specified"))
-    seen: set[str] = set()
-    for index, family in enumerate(spec.get("ipFamilies", ())):
-        if family not in _FAMILIES:
-            errors.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
-        if family in seen:
-            errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
-        seen.add(family)
-    policy = spec.get("ipFamilyPolicy", "SingleStack")
-    if policy not in _FAMILY_POLICIES:
-        errors.append(not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
-    before = len(errors)
-    for index, text in enumerate(addresses):
-        if index == 0 and text == "None":
-            if not headless:
-                errors.append(invalid(path, addresses, "'None' must be the first and only value"))
-            continue
-        errors += [invalid(f"{path}[{index}]", text, problem) for problem in ip_address(text)]
-    broken = len(errors) > before
-    if len(addresses) > 2:
-        errors.append(invalid(path, addresses, "may only hold up to 2 values"))
-    if not broken:
-        _check_families(spec, addresses, headless, errors)
-
-
-def _check_families(spec: Manifest, addresses: list[str], headless: bool, errors: list[FieldError]) -> None:
-    path = "spec.clusterIPs"
-    if len(addresses) > 1 and not is_dual_stack_pair(addresses):
-        errors.append(invalid(path, addresses, "may specify no more than one IP for each IP family"))
-    if headless:
-        return
-    for index, (text, family) in enumerate(zip(addresses, spec.get("ipFamilies", ()), strict=False)):
-        if family in _FAMILIES and (family == "IPv6") != (":" in text):
-            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            errors.append(invalid(f"{path}[{index}]", text, detail))
 
 
 def _check_port_numbers(ports: list[Manifest], kind: str, errors: list[FieldError]) -> None:
@@ -321,22 +256,19 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     errors: list[FieldError] = []
     spec, before = new["spec"], old.get("spec", {})
     if spec.get("type") != "ExternalName":
-        _check_cluster_addresses(spec, spec.get("clusterIPs") == ["None"], errors)
+        check_cluster_addresses(spec, spec.get("clusterIPs") == ["None"], errors)
         if errors:
             return errors
-    after_ips, before_ips = spec.get("clusterIPs", []), before.get("clusterIPs", [])
-    if "ExternalName" not in (spec.get("type"), before.get("type")) and not before_ips == after_ips == ["None"]:
-        for index, text in enumerate(before_ips):
-            if index < len(after_ips) and after_ips[index] != text:
-                errors.append(invalid(f"spec.clusterIPs[{index}]", after_ips, "may not change once set"))
-        if before_ips and not after_ips:
-            errors.append(invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset"))
+    errors += errors_of_address_change(spec, before)
     if spec.get("type") == before.get("type") == "LoadBalancer":
         name = spec.get("loadBalancerClass")
         if name != before.get("loadBalancerClass"):
             errors.append(invalid("spec.loadBalancerClass", name, "may not change once set"))
     # The server looks at the class here, and again with everything else.
     _check_balancer_class(spec.get("loadBalancerClass"), spec.get("type", ""), errors)
+    same_health_port = spec.get("healthCheckNodePort") == before.get("healthCheckNodePort")
+    if needs_health_port(before) and needs_health_port(spec) and not same_health_port:
+        errors.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
     return errors + _validate(new)
 
 
