@@ -128,5 +128,6 @@ async def assert_alike(
             await move(our_place)
             seen, wanted = await _agree(our_place, their_place, seen_at)
             for part in wanted:
-                assert seen[part] == wanted[part], f"{part} after {move.__name__}"
+                told = f"{part} after {move.__name__}: ours {seen[part]}, theirs {wanted[part]}"
+                assert seen[part] == wanted[part], told
         assert all(wanted.values()), "the story leaves a part of the comparison empty"
